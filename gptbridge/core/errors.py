@@ -69,10 +69,11 @@ class Failure(Exception):
     """A command cannot do what was asked; raised anywhere, turned into words by shell alone.
 
     slug: a key of `EXITS`. message: what happened, and what is true now (did the message leave?), without any prompt text,
-    token or cookie. hint: what to type or do, or "". durable: a decision about the request itself, which replays for ever.
+    token or cookie. hint: what to type or do, or "". durable: a decision about the request itself, which replays for ever. again: a page
+    that did not load or a lost seat: the preparation of a send (and nothing after it) may be tried once more.
     """
 
-    def __init__(self, slug: str, message: str, hint: str = "", *, durable: bool = False) -> None:
+    def __init__(self, slug: str, message: str, hint: str = "", *, durable: bool = False, again: bool = False) -> None:
         if slug not in EXITS:
             raise KeyError(slug)
         super().__init__(message)
@@ -80,6 +81,7 @@ class Failure(Exception):
         self.message = message
         self.hint = hint
         self.durable = durable
+        self.again = again
 
     @property
     def exit(self) -> Exit:

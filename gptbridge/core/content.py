@@ -1,0 +1,231 @@
+"""What one message says: its content kinds as Markdown, as thinking, as files.
+
+Text is the site's own Markdown, untouched but for citation marks (citations.py). A kind that is not known becomes a named
+placeholder `[unsupported content: <kind>]` and is never dropped; a part that is a picture or a sound is a file, not text.
+Lone surrogates pass through. Touches nothing; raises nothing: what has a wrong shape counts as unreadable or absent.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import unquote
+
+from gptbridge.core.citations import Sources, resolve
+from gptbridge.core.nodes import Node, dict_of, list_of, node_of, text_of
+
+UNREADABLE = "[thinking present but not harvested]"
+
+# Kinds of an assistant node that are no part of an answer: thinking, tool traffic, errors.
+_NOT_ANSWERS = frozenset(
+    {"thoughts", "reasoning_recap", "code", "execution_output", "tether_browsing_code", "tether_browsing_display", "system_error"}
+)
+_AUDIO = frozenset({"audio_asset_pointer", "real_time_user_audio_video_asset_pointer"})
+_TEXT_FIELDS = {"tether_quote": ("title", "text", "url"), "sonic_webpage": ("title", "text", "url")}
+_PRO_THINKING = "a8km123"
+_MAX_PATH = 4096
+_IMAGE_TOOLS = ("dalle", "t2uay3k")
+_PLACEHOLDER = re.compile(r"\{\{file:(file[-_][A-Za-z0-9_-]+)\}\}")
+
+
+def is_thinking(node: Node) -> bool:
+    """Holds reasoning for the reader: thoughts, analysis meant for all, or the text of a pro-mode job."""
+    if node.kind == "thoughts" or (node.role == "assistant" and node.channel == "analysis" and node.kind == "text" and node.to_all):
+        return True
+    return node.role == "tool" and (node.name == _PRO_THINKING or node.metadata.get("async_task_type") == "pro_mode")
+
+
+def is_answer(node: Node) -> bool:
+    """Visible words of the model: not a tool call, not thinking, not an error."""
+    return (
+        node.role == "assistant"
+        and node.to_all
+        and not node.hidden
+        and node.channel != "analysis"
+        and node.kind not in _NOT_ANSWERS
+        and not is_error(node)
+    )
+
+
+def is_error(node: Node) -> bool:
+    return node.metadata.get("is_error") is True or node.kind == "system_error" or node.status == "error"
+
+
+def error_text(node: Node) -> str:
+    text = text_of(node.content.get("text")) or plain(node)
+    return text or text_of(node.content.get("name")) or "the site marked this reply as failed"
+
+
+def _parts(content: dict[str, Any]) -> Iterator[str]:
+    parts = content.get("parts")
+    if not isinstance(parts, list):
+        yield text_of(content.get("text")) or ""
+        return
+    for part in parts:
+        if isinstance(part, str):
+            yield part
+        elif isinstance(part, dict):
+            kind = text_of(part.get("content_type")) or "object"
+            if kind == "audio_transcription" or (kind == "text" and isinstance(part.get("text"), str)):
+                yield text_of(part.get("text")) or ""
+            elif kind != "image_asset_pointer" and kind not in _AUDIO:
+                yield f"[unsupported content: {kind}]"
+
+
+def plain(node: Node) -> str:
+    """The message's text as stored; several parts joined by a blank line, empty ones left out."""
+    content = node.content
+    if node.kind in _TEXT_FIELDS:
+        return "\n\n".join(value for name in _TEXT_FIELDS[node.kind] if (value := text_of(content.get(name))))
+    if node.kind in ("text", "multimodal_text", ""):
+        return "\n\n".join(part for part in _parts(content) if part)
+    if node.kind in ("code", "execution_output"):
+        return text_of(content.get("text")) or ""
+    return f"[unsupported content: {node.kind}]"
+
+
+def markdown(node: Node, sources: Sources | None = None) -> str:
+    """An answer node's text for a reader."""
+    found = report(node)
+    if found is not None:
+        return resolve(plain(found), found.metadata, sources)
+    parts = [part for part in _parts(node.content) if part] if node.kind in ("text", "multimodal_text", "") else []
+    if len(parts) > 1:  # offsets of citations count within a part
+        return "\n\n".join(resolve(part, node.metadata, sources) for part in parts)
+    return resolve(plain(node), node.metadata, sources)
+
+
+def report(node: Node) -> Node | None:
+    """The report inside a research widget (its state is a JSON string in the metadata), as a message of its own, if it is there."""
+    state = dict_of(node.metadata.get("chatgpt_sdk")).get("widget_state") or node.metadata.get("chatgpt_sdk.widget_state")
+    if isinstance(state, str):
+        try:
+            state = json.loads(state)
+        except (ValueError, RecursionError):
+            return None
+    message = dict_of(state).get("report_message")
+    if not isinstance(message, dict):
+        return None
+    found = node_of(node.key, node.parent, message)
+    return found if any(_parts(found.content)) else None
+
+
+def thoughts(node: Node) -> str | None:
+    """The reasoning in a thinking node: each thought a bold summary line and its text. None: there, but unreadable; "": none."""
+    if node.kind != "thoughts":
+        return plain(node) if node.kind in ("text", "multimodal_text", "") else None
+    found = node.content.get("thoughts")
+    if not isinstance(found, list):
+        return None
+    blocks, bad = [], False
+    for thought in found:
+        facts = dict_of(thought)
+        summary, body = text_of(facts.get("summary")), text_of(facts.get("content"))
+        if not body:
+            body = "".join(chunk for chunk in list_of(facts.get("chunks")) if isinstance(chunk, str))
+        summary = " ".join(summary.split()) if summary else ""
+        bad = bad or not (summary or body or (isinstance(thought, dict) and ("summary" in facts or "content" in facts)))
+        blocks += [block for block in (f"**{summary}**" if summary else "", resolve(body)) if block]
+    return "\n\n".join(blocks) if blocks or not bad else None
+
+
+def recap(node: Node) -> str:
+    """`Thought for 15s`, in the account's language; "" if the node is none."""
+    if node.kind != "reasoning_recap":
+        return ""
+    return text_of(node.content.get("content")) or "\n\n".join(part for part in _parts(node.content) if part)
+
+
+def attachments(node: Node) -> list[dict[str, Any]]:
+    """The user's files: `id`, `name`, `size`, `mime`; pictures that only the parts name are there without a name."""
+    found: list[dict[str, Any]] = []
+    for entry in map(dict_of, list_of(node.metadata.get("attachments"))):
+        if text_of(entry.get("id")) or text_of(entry.get("name")):
+            mime = text_of(entry.get("mime_type")) or text_of(entry.get("mimeType"))
+            found.append({"id": text_of(entry.get("id")), "name": text_of(entry.get("name")), "size": _size(entry), "mime": mime})
+    for part in map(dict_of, list_of(node.content.get("parts"))):
+        pointer = text_of(part.get("asset_pointer"))
+        ident = pointer.rpartition("://")[2].partition("#")[0] if pointer else ""
+        if ident and not any(entry["id"] == ident for entry in found):
+            found.append({"id": ident, "name": None, "size": _size(part), "mime": None})
+    return found
+
+
+def _size(facts: dict[str, Any]) -> int | None:
+    for key in ("size", "size_bytes"):
+        value = facts.get(key)
+        if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+            return value
+    return None
+
+
+def made_image(node: Node) -> bool:
+    """Holds a picture that the site made (not one that a tool only looked at, not a page of somebody's file)."""
+    if node.kind != "multimodal_text" or node.role not in ("assistant", "tool") or node.hidden:
+        return False
+    by_tool = node.name.startswith(_IMAGE_TOOLS) or any(key.startswith("image_gen") for key in node.metadata)
+    for part in map(dict_of, list_of(node.content.get("parts"))):
+        if part.get("content_type") != "image_asset_pointer" or "#" in (text_of(part.get("asset_pointer")) or "#"):
+            continue
+        facts = dict_of(part.get("metadata"))
+        if by_tool or node.role == "assistant" or facts.get("dalle") or facts.get("generation"):
+            return True
+    return False
+
+
+def _artifact(kind: str, node: Node, *, pointer: str | None = None, path: str | None = None, name: str | None = None,
+              size: int | None = None) -> dict[str, Any]:
+    return {"kind": kind, "pointer": pointer, "path": path, "node_id": node.id, "name": name, "size": size}
+
+
+def artifacts(node: Node) -> Iterator[dict[str, Any]]:
+    """Files that an assistant or tool node brought: `kind` image, audio, file, sandbox; `pointer` (the site's file id or URL) or
+    `path` (below /mnt/data, percent signs decoded); `node_id`, the message to name when asking for it; `name`, `size` or None."""
+    for part in map(dict_of, list_of(node.content.get("parts"))):
+        kind, inner = part.get("content_type"), dict_of(part.get("audio_asset_pointer"))
+        pointer = text_of(part.get("asset_pointer")) or text_of(inner.get("asset_pointer"))
+        if pointer and "#" not in pointer:  # a suffix means a page image derived from somebody's file
+            sort = "image" if kind == "image_asset_pointer" else "audio" if kind in _AUDIO else "file"
+            yield _artifact(sort, node, pointer=pointer, size=_size(part))
+    for message in map(dict_of, list_of(dict_of(node.metadata.get("aggregate_result")).get("messages"))):
+        pointer = text_of(message.get("image_url"))
+        if pointer:
+            yield _artifact("image", node, pointer=pointer)
+    if node.role == "assistant":
+        for entry in map(dict_of, list_of(node.metadata.get("attachments"))):
+            if text_of(entry.get("id")):
+                yield _artifact("file", node, pointer=text_of(entry.get("id")), name=text_of(entry.get("name")), size=_size(entry))
+    if not node.to_all:
+        return
+    for text in _parts((report(node) or node).content):
+        for path in sandbox_paths(text):
+            yield _artifact("sandbox", node, path=path, name=path.rpartition("/")[2] or None)
+        for match in _PLACEHOLDER.finditer(text):
+            yield _artifact("file", node, pointer=match[1])
+
+
+def sandbox_paths(text: str) -> Iterator[str]:
+    """Targets of `[...](sandbox:/path)` links, in order; blanks and balanced parentheses inside a target are the models' habit."""
+    at = text.find("](")
+    while at >= 0:
+        start = at + 2
+        at = text.find("](", start)
+        if not text.startswith(("sandbox:", "<sandbox:"), start):
+            continue
+        end = text.find("\n", start)
+        line = text[start : min(end if end >= 0 else len(text), start + _MAX_PATH)]
+        if line.startswith("<"):
+            target, closed, _ = line[1:].partition(">")
+        else:
+            depth, closed, target = 1, "", ""
+            for here, char in enumerate(line):
+                depth += (char == "(") - (char == ")")
+                if depth == 0:
+                    target, closed = re.sub(r"\s+(\"[^\"]*\"|'[^']*')\s*$", "", line[:here]), ")"
+                    break
+        path = target.removeprefix("sandbox:").strip()
+        if closed and path.startswith("/"):
+            decoded = unquote(path)
+            yield path if "\ufffd" in decoded else decoded

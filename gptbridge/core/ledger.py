@@ -1,0 +1,299 @@
+"""What the journal of operations means: records in, the current view out.
+
+A record is one transition, or a note on an operation that keeps its state (`ready_at`; `user_message_id` of the held request; `request`
+released or refused; `turn` and `turn_ended_at`). The first record of the file names format, version and site, and after a pruning
+`base` and `floor`. The fold checks what a writer may not break: who may append (epochs), the tables of `lifecycle`, one receipt per
+operation and one operation per receipt. Framing (seq, sum) is `record`'s secret, not ours.
+
+Format `ask-gpt-ledger/1`, for example
+{"seq":7,"sum":"0c1f94be","at":"2026-11-29T13:00:05.120Z","operation_id":"01JDX3V9...","state":"claimed","epoch":"0.5f2c","pid":812,
+ "actor":"worker","reason":"turn of the line","account":"user-0000"}
+
+Pure. `fold` raises `Failure("state-corrupt")` for a newer format and `BrokenHistory` for a history that no correct writer makes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from gptbridge.core import lifecycle
+from gptbridge.core.errors import BY_CODE, EXITS, Failure, Retry, Sent
+from gptbridge.core.lifecycle import Facts, IllegalStep, Role, State
+from gptbridge.core.operation import NEW
+
+FORMAT = "ask-gpt-ledger"
+VERSION = 1
+Fields = Mapping[str, Any]
+Actor = Literal["worker", "front", "recovery", "resume", "sweep", "person"]
+
+
+class BrokenHistory(Exception):
+    """The ledger holds a move that no correct writer appends; names the operation and the record's sequence number."""
+
+
+@dataclass(slots=True)
+class Operation:
+    """The latest of one operation; times are RFC 3339 strings as recorded. `seq` is its last record (SM-30)."""
+
+    operation_id: str
+    state: State
+    seq: int
+    epoch: str
+    order: int  # the sequence number of its admission, of the last attempt: who was first
+    kind: str = NEW
+    target: str = NEW
+    fingerprint: str = ""
+    prompt_sha256: str | None = None
+    prompt_bytes: int | None = None
+    effort: str | None = None
+    model: str | None = None
+    account: str | None = None
+    folder: str | None = None
+    attempt: int = 1
+    queued_at: str | None = None
+    ready_at: str | None = None
+    claimed_at: str | None = None
+    dispatched_at: str | None = None
+    accepted_at: str | None = None
+    completed_at: str | None = None
+    updated_at: str | None = None
+    blocking_reason: str | None = None
+    user_message_id: str | None = None
+    parent_message_id: str | None = None
+    site_message_id: str | None = None  # what the site's stream renamed our message to, if it did
+    request: str | None = None  # released, refused
+    conversation_id: str | None = None
+    turn_id: str | None = None
+    turn: str | None = None  # how an accepted turn ended without a final answer
+    turn_ended_at: str | None = None
+    stop: str | None = None  # who stopped it: front, interrupt, terminate
+    error: dict[str, str] | None = None  # slug, message, hint
+    durable: bool = False
+    refusal: dict[str, Any] | None = None
+    title: str | None = None
+    site_model: str | None = None
+    site_effort: str | None = None
+    history: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def sent(self) -> Sent:
+        return lifecycle.SENT[self.state]
+
+    @property
+    def claimed(self) -> bool:
+        return self.claimed_at is not None
+
+    @property
+    def ended(self) -> bool:
+        """Nothing more will happen to it by itself: counts as ended for pruning and for the next one of its conversation."""
+        return self.state in (State.COMPLETED, State.STOPPED, State.REJECTED) or (self.state is State.ACCEPTED and self.turn is not None)
+
+    @property
+    def waiting(self) -> bool:
+        return self.state is State.QUEUED
+
+    @property
+    def in_flight(self) -> bool:
+        """Between claim and the end of its request: the account is taken while its owner lives (XP-02)."""
+        return self.state is State.CLAIMED or (self.state is State.DISPATCHED and self.request is None)
+
+    @property
+    def admissible(self) -> bool:
+        """It ended before `claimed` for a reason outside the request: the same id may be admitted as the next attempt."""
+        return self.state in (State.REJECTED, State.STOPPED) and not self.claimed and not self.durable
+
+    @property
+    def slug(self) -> str:
+        """The slug of its exit as it stands now (contract.md, Outcomes)."""
+        if self.state is State.COMPLETED:
+            return "ok"
+        if self.state is State.ACCEPTED:
+            return {None: "still-answering", "failed": "answer-failed", "stopped": "ok"}.get(self.turn, "answer-lost")
+        if self.state in (State.UNCERTAIN, State.DISPATCHED):
+            return "uncertain"
+        if self.error is not None:
+            return self.error["slug"]
+        return "stopped" if self.state is State.STOPPED else "busy"
+
+    @property
+    def retry(self) -> Retry:
+        return lifecycle.retry_of(self.state, EXITS[self.slug].retry, claimed=self.claimed, durable=self.durable)
+
+    def message_ids(self) -> frozenset[str]:
+        """Every native id under which our message may be known (a site may rename it)."""
+        return frozenset(i.lower() for i in (self.user_message_id, self.site_message_id) if i)
+
+
+@dataclass(slots=True)
+class View:
+    """The fold of a whole ledger. `operations` in order of first admission; `floor` epoch seconds (0.0 = nothing pruned)."""
+
+    site: str | None = None
+    floor: float = 0.0
+    base: int = 0
+    last_seq: int = 0
+    operations: dict[str, Operation] = field(default_factory=dict)
+    receipts: dict[tuple[str, str], str] = field(default_factory=dict)
+
+    def get(self, operation_id: str) -> Operation | None:
+        return self.operations.get(operation_id)
+
+    def unresolved(self) -> list[Operation]:
+        return [op for op in self.operations.values() if not op.ended]
+
+    def uncertain(self) -> list[Operation]:
+        return [op for op in self.operations.values() if op.state is State.UNCERTAIN]
+
+    def of_conversation(self, conversation_id: str) -> list[Operation]:
+        return [op for op in self.operations.values() if op.conversation_id == conversation_id or op.target == conversation_id]
+
+    def by_message(self, message_id: str) -> Operation | None:
+        """The operation to which a receipt or a recorded message id binds this native id; never by text."""
+        wanted = message_id.lower()
+        return next((op for op in self.operations.values() if wanted in op.message_ids()), None)
+
+
+def first_record(site: str, at: str) -> dict[str, Any]:
+    return {"format": FORMAT, "version": VERSION, "site": site, "at": at}
+
+
+def check_format(fields: Fields, name: str, fmt: str = FORMAT, version: int = VERSION) -> None:
+    """Refuse (18, file untouched) a file of another kind or of a newer version than this code knows."""
+    found = fields.get("format")
+    number = fields.get("version")
+    if found != fmt or not isinstance(number, int):
+        raise Failure("state-corrupt", f"{name}: the first record does not name the format {fmt}", "restore the file or move it away")
+    if number > version:
+        raise Failure("state-corrupt", f"{name} was written by a newer version ({fmt}/{number}, known is {version}); it was left untouched",
+                      "update gptbridge")
+
+
+def fold(records: Iterable[tuple[int, Fields]], view: View | None = None, *, with_history: bool = False) -> View:
+    """Records (seq, fields) in order -> the view; `view` continues an earlier fold (it is changed and returned)."""
+    view = View() if view is None else view
+    for seq, fields in records:
+        if "format" in fields:
+            check_format(fields, "ledger.jsonl")
+            view.site = fields.get("site")
+            view.base = int(fields.get("base", 0))
+            view.floor = max(view.floor, float(fields.get("floor", 0.0)))
+        elif "operation_id" in fields:
+            _apply(view, seq, fields, with_history)
+        if "floor" in fields and "format" not in fields:  # a person accepted a loss
+            view.floor = max(view.floor, float(fields["floor"]))
+        view.last_seq = seq
+    return view
+
+
+# Notes and facts copied as they stand when a record names them.
+_COPIED = ("kind", "target", "fingerprint", "prompt_sha256", "prompt_bytes", "effort", "model", "account", "folder", "attempt", "ready_at",
+           "blocking_reason", "user_message_id", "parent_message_id", "site_message_id", "request", "conversation_id", "turn_id", "turn",
+           "turn_ended_at", "stop", "error", "durable", "refusal", "title", "site_model", "site_effort")
+_ATTEMPT = ("ready_at", "blocking_reason", "error", "stop", "refusal", "request", "completed_at")
+
+
+def _apply(view: View, seq: int, fields: Fields, with_history: bool) -> None:
+    operation_id = str(fields["operation_id"])
+    to = State(fields["state"])
+    at = fields.get("at")
+    op = view.operations.get(operation_id)
+    before = op.state if op is not None else None
+    if op is None:
+        if to is not State.QUEUED:
+            raise BrokenHistory(f"record {seq}: {operation_id} begins as {to}")
+        op = Operation(operation_id, to, seq, str(fields.get("epoch", "")), seq, queued_at=at)
+        view.operations[operation_id] = op
+    elif to is op.state and "attempt" not in fields:
+        _check_note(op, fields, seq)
+    else:
+        try:
+            lifecycle.step(op.state, to, role_of(fields), facts_of(op, fields))
+        except IllegalStep as error:
+            raise BrokenHistory(f"record {seq}: {operation_id}: {error}") from None
+        if to is State.QUEUED:
+            for name in _ATTEMPT:
+                setattr(op, name, None)
+            op.durable, op.queued_at, op.order = False, at, seq
+    if to is not State.QUEUED:
+        op.blocking_reason = None  # exists only while queued
+    for name in _COPIED:
+        if name in fields:
+            setattr(op, name, fields[name])
+    if before is not to:
+        stamp = f"{to.value}_at"
+        if stamp in ("claimed_at", "dispatched_at", "accepted_at", "completed_at"):
+            setattr(op, stamp, at)
+    op.state, op.seq, op.updated_at = to, seq, at
+    op.epoch = str(fields.get("epoch", op.epoch))
+    if op.conversation_id and to in (State.ACCEPTED, State.COMPLETED):
+        for message_id in op.message_ids():
+            owner = view.receipts.setdefault((op.conversation_id, message_id), operation_id)
+            if owner != operation_id:
+                raise BrokenHistory(f"record {seq}: the receipt of {operation_id} belongs to {owner}")
+    if with_history:
+        op.history.append({"at": at, "from": before.value if before else None, "to": to.value, "actor": fields.get("actor"),
+                           "epoch": fields.get("epoch"), "pid": fields.get("pid"), "reason": fields.get("reason"),
+                           "evidence": fields.get("evidence")})
+
+
+def _check_note(op: Operation, fields: Fields, seq: int) -> None:
+    for name in ("conversation_id", "user_message_id", "turn_id"):
+        old, new = getattr(op, name), fields.get(name)
+        if old is not None and new is not None and old != new:
+            raise BrokenHistory(f"record {seq}: {op.operation_id}: {name} was set once and cannot change")
+
+
+def role_of(fields: Fields) -> Role:
+    return "recovery" if fields.get("actor") in ("recovery", "resume", "sweep") else "witness"
+
+
+def facts_of(op: Operation, fields: Fields) -> Facts:
+    """What the guards of a move may know: the row so far and the record that is proposed."""
+    receipt = bool(fields.get("conversation_id", op.conversation_id) and fields.get("user_message_id", op.user_message_id))
+    return Facts(claimed=op.claimed, dispatched=op.dispatched_at is not None, durable=op.durable, receipt=receipt,
+                 evidence=bool(fields.get("evidence")), person=fields.get("actor") == "person")
+
+
+def rfc3339(wall: float) -> str:
+    """Epoch seconds -> UTC with milliseconds and `Z`, as every time of ours is written."""
+    return datetime.fromtimestamp(wall, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+Decide = Callable[[View], list[dict[str, Any]]]
+
+
+def move(op: Operation, to: State, *, epoch: str, actor: Actor, reason: str, **facts: Any) -> dict[str, Any]:
+    """A checked record for `op` -> `to` (time, pid, seq and sum are added by the writer); raises `IllegalStep`.
+
+    A record that keeps the state is a note. The epoch must be the operation's own unless the role is recovery's.
+    """
+    fields: dict[str, Any] = {"operation_id": op.operation_id, "state": to.value, "epoch": epoch, "actor": actor, "reason": reason, **facts}
+    if to is not op.state or "attempt" in facts:
+        lifecycle.step(op.state, to, role_of(fields), facts_of(op, fields))
+    else:
+        _check_note(op, fields, op.seq)
+    if epoch != op.epoch and role_of(fields) == "witness" and actor != "person" and to is not State.QUEUED:
+        raise IllegalStep(f"{op.operation_id}: only the epoch that admitted it may append to it")
+    return fields
+
+
+def failure_fields(failure: Failure, *, durable: bool | None = None) -> dict[str, Any]:
+    """How a `Failure` is kept in a record: code and sentences of ours, never a raw body (RP-19)."""
+    return {"error": {"slug": failure.slug, "message": failure.message, "hint": failure.hint},
+            "durable": failure.durable if durable is None else durable}
+
+
+def failure_of(op: Operation) -> Failure | None:
+    """The recorded failure again, for a replay."""
+    return Failure(op.error["slug"], op.error["message"], op.error["hint"]) if op.error else None
+
+
+def exit_code(op: Operation) -> int:
+    return EXITS[op.slug].code
+
+
+def slug_of(code: int) -> str:
+    return BY_CODE[code].slug if code in BY_CODE else "uncertain"

@@ -1,0 +1,116 @@
+"""How a log that was cut off in the middle of a block is made whole again, and what the next block will be called.
+
+Under the conversation's lock, before any append: truncate the file to `Tail.keep`, append `Tail.seal`. Every quoted byte stays; cut are only
+a NUL run, half a character, and a line of ours that never got its LF (a heading without its LF goes whole). Then the block says
+`*(interrupted)*`, and is closed with `state=interrupted` and `cut=` bytes lost. Text of other hands is never removed. Sealing may itself be
+cut off at any byte and be done again; done twice it changes nothing. A log of a newer version is never touched. Pure; never raises.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gptbridge.core.log_block import SEAL_LINES, Attrs, Block, Kind, Section, close_block, last_of_other, render_block
+from gptbridge.core.log_header import read as read_header
+from gptbridge.core.log_read import END_START, Log, Scan, Span, cut_blank, end_mark, scan, torn_end
+
+
+@dataclass(slots=True)
+class Tail:
+    """The end of a log. clean: nothing to repair. prev: for the next block's end mark. keep: bytes to truncate to. seal: what to append
+    then (b"" when clean). newer: of a later version, nothing may be written."""
+
+    clean: bool
+    next_turn: int
+    next_event: int
+    prev: str
+    keep: int
+    seal: bytes
+    newer: bool = False
+
+    def block(
+        self, kind: Kind, at: str, *, attrs: Attrs = (), sections: Iterable[Section] = (), state: str, words: Iterable[str] = ()
+    ) -> bytes:
+        """The next block, numbered and chained, to be appended once the tail is repaired."""
+        number, other = (self.next_turn, self.next_event) if kind == "turn" else (self.next_event, self.next_turn)
+        return render_block(
+            kind, number, at, attrs=attrs, sections=sections, state=state, words=words, prev=self.prev, other=other - 1
+        )  # fmt: skip
+
+
+def tail(data: bytes) -> Tail:
+    """The end of the log whose bytes are `data` (the whole file)."""
+    head = read_header(data)
+    if head.newer:
+        return Tail(True, 1, 1, "-", len(data), b"", newer=True)
+    found = scan(data, head.end)
+    if found.torn:
+        return _torn(data, found, found.torn)
+    keep, closing = _behind(data, found.marks[-1].stop if found.marks else head.end)
+    clean = keep == len(data) and not closing
+    return Tail(clean, found.last("turn") + 1, found.last("event") + 1, found.prev, keep, closing)
+
+
+def tail_from_end(chunk: bytes, size: int) -> Tail | None:
+    """The same from the last bytes of a file of `size` bytes, if it ends in a whole end mark that tells all; None = read the whole file.
+
+    1,024 bytes are enough for every block written by `Tail.block`. The header is not seen here: ask `is_newer` of the file's first bytes.
+    """
+    if len(chunk) >= size:
+        whole = tail(chunk)
+        return whole if whole.clean else None
+    at = chunk.rfind(END_START)
+    mark = end_mark(chunk, at) if at >= 0 else None
+    if not mark or mark.stop != len(chunk) or not mark.whole or mark.size > size:
+        return None
+    last = {key: int(value) for key, value in mark.extra.items() if key in ("turn", "event") and value.isdigit()} | {mark.kind: mark.number}
+    if len(last) < 2 or "sum" not in mark.extra:
+        return None
+    return Tail(True, last["turn"] + 1, last["event"] + 1, mark.sha256[:16], size, b"")
+
+
+def seal(data: bytes) -> bytes:
+    """`data` with its end repaired; `data` itself when there is nothing to repair or the format is newer."""
+    found = tail(data)
+    return data if found.clean else data[: found.keep] + found.seal
+
+
+def turns(log: Log, *, with_superseded: bool = False) -> list[Block]:
+    """The turns in file order, without those that a later whole one replaces (`supersedes=N`), unless asked for."""
+    found = [block for block in log.blocks if block.kind == "turn"]
+    whole = [block for block in found if block.ok and block.state not in ("torn", "interrupted")]
+    gone = set() if with_superseded else {(block.attr("supersedes"), block.number) for block in whole}
+    hidden = {number for number, by in gone if number and number.isdigit() and int(number[:9]) < by}
+    return [block for block in found if str(block.number) not in hidden]
+
+
+def _torn(data: bytes, found: Scan, span: Span) -> Tail:
+    following = (found.last("turn") + 1, found.last("event") + 1)
+    at = data.rfind(b"\n", span.body - 1)
+    mark = end_mark(data[at:] + b"\n", 0)
+    named = mark and mark.whole and (mark.kind, mark.number, mark.prev) == (span.kind, span.number, found.prev)
+    if mark and named and mark.sha256 == hashlib.sha256(data[span.start : at]).hexdigest():
+        # Only the last LF is missing: the block itself is all there.
+        return Tail(False, *following, mark.sha256[:16], len(data), b"\n")
+    keep = torn_end(data, span)
+    ending = b"" if data[keep - 1 : keep] == b"\n" else b"\n"
+    ending += b"".join(b"\n" + line for line in SEAL_LINES)
+    body = data[span.start : keep] + ending
+    other = found.last("event" if span.kind == "turn" else "turn")
+    attrs = {"cut": str(len(data) - keep)} | last_of_other(span.kind, other)
+    closing = close_block(body, span.kind, span.number, "interrupted", found.prev, **attrs)
+    return Tail(False, *following, hashlib.sha256(body).hexdigest()[:16], keep, ending + closing)
+
+
+def _behind(data: bytes, floor: int) -> tuple[int, bytes]:
+    """What to keep, and to append, of what follows the last end mark: the first bytes of a block are cut, other hands' text is kept."""
+    keep = cut_blank(data, len(data), floor)
+    bol = max(data.rfind(b"\n", 0, keep) + 1, floor)
+    line = data[bol:keep]
+    if line and any(ours.startswith(line) or line.startswith(ours) for ours in (b"## turn ", b"## event ")):
+        return cut_blank(data, bol, floor), b""
+    if keep > floor and data.find(b"\0", keep) < 0:
+        keep = len(data)
+    return keep, b"\n" if line else b""

@@ -1,0 +1,111 @@
+"""What one intended send is: its id, its immutable payload, and the fingerprint that tells a retry from another request.
+
+An operation id is a canonical upper-case ULID; its time part is the fence: older than 7 days and unknown is expired (it may have
+run and been pruned), more than 5 minutes ahead is refused (it could outlive its own receipt). The fingerprint holds a version, the
+kind, the target and the normalised fields, never facts of an execution (seat, pid, epoch, account), so a retry after a restart is no
+conflict. Pure; raises `Failure` for what a caller gave.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from gptbridge.core.errors import Failure
+
+Kind = Literal["new", "resume"]
+KEEP_S = 7 * 86400
+AHEAD_S = 5 * 60
+NEW = "new"
+
+_ULID = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
+_CROCKFORD = {c: i for i, c in enumerate("0123456789ABCDEFGHJKMNPQRSTVWXYZ")}
+_CONVERSATION = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """An attachment as admitted: the original name, its size in bytes and the digest of what was read."""
+
+    name: str
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """What is to be sent, as admitted. `prompt` None is no text at all, "" is empty text; they are distinct requests."""
+
+    prompt: str | None
+    target: str = NEW
+    files: tuple[File, ...] = ()
+    effort: str | None = None
+    model: str | None = None
+
+    @property
+    def kind(self) -> Kind:
+        return "new" if self.target == NEW else "resume"
+
+    @property
+    def prompt_sha256(self) -> str | None:
+        return None if self.prompt is None else hashlib.sha256(encoded(self.prompt)).hexdigest()
+
+    def fingerprint(self) -> str:
+        """64 hex digits over the normalised request, version 1."""
+        body = {
+            "v": 1, "kind": self.kind, "target": self.target, "prompt": self.prompt_sha256,
+            "files": [[f.name, f.size, f.sha256] for f in self.files], "effort": self.effort, "model": self.model,
+        }
+        return hashlib.sha256(json.dumps(body, sort_keys=True, separators=(",", ":")).encode("ascii")).hexdigest()
+
+
+def encoded(text: str) -> bytes:
+    """UTF-8 of a text; a lone surrogate (which UTF-8 cannot hold) keeps its own three bytes, so every text has a digest."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def normalised(text: str, *, drop_final_newline: bool = False) -> str:
+    """The newline rule of the contract: CRLF and CR become LF; of standard input one final LF is dropped; nothing else changes."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return text[:-1] if drop_final_newline and text.endswith("\n") else text
+
+
+def is_operation_id(text: str) -> bool:
+    return _ULID.fullmatch(text) is not None
+
+
+def is_conversation_id(text: str) -> bool:
+    """8-4-4-4-12 lower-case hex, any version nibble: ids made since 2024 are no UUIDv4."""
+    return _CONVERSATION.fullmatch(text) is not None
+
+
+def time_of(operation_id: str) -> float:
+    """Epoch seconds in the ULID's first 48 bits."""
+    ms = 0
+    for char in operation_id[:10]:
+        ms = ms * 32 + _CROCKFORD[char]
+    return ms / 1000
+
+
+def check_id(operation_id: str, now: float) -> None:
+    """Refuse (2) what is no canonical ULID and what lies more than 5 minutes ahead of `now` (epoch seconds); exactly 5 is allowed."""
+    if not is_operation_id(operation_id):
+        raise Failure("usage", "the operation id is not a canonical 26-character upper-case ULID; nothing was sent",
+                      "leave --operation-id away, or give a ULID")
+    if time_of(operation_id) > now + AHEAD_S:
+        raise Failure("usage", "the operation id lies more than 5 minutes ahead of this clock; nothing was sent",
+                      "check the clock, or make a new ULID")
+
+
+def is_expired(operation_id: str, now: float, floor: float) -> bool:
+    """An unknown id at or below the floor (epoch seconds of the newest id ever pruned) or older than 7 days (exactly 7 is allowed)."""
+    at = time_of(operation_id)
+    return at <= floor or at < now - KEEP_S
+
+
+def draft_digest(text: str) -> str:
+    """The digest by which a draft left in the composer is known as one of our own prompts."""
+    return hashlib.sha256(encoded(text)).hexdigest()

@@ -1,0 +1,342 @@
+"""What flows need from the world, as Protocols and the plain values that pass through them.
+
+Nothing here does anything. Every method may raise `Failure`; what else it promises stands in its docstring. The real
+implementations live in `edge`, the fakes in tests/fakes.py, and both pass the same contract tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from gptbridge.core.ledger import View
+from gptbridge.core.pacing import Gap, Now, Stamp
+from gptbridge.core.registry import Conversation
+from gptbridge.core.transcript import Log
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Flag beats environment beats config; durations in seconds."""
+
+    site: str = "https://chatgpt.com"
+    account: str | None = None
+    gap: Gap = field(default_factory=Gap)
+    seats: int = 3
+    queue_wait: float = 3600.0
+    wait: float = 900.0
+    give_up: float = 5400.0
+    copies: bool = True
+
+
+class Clock(Protocol):
+    def now(self) -> Now: ...
+    def sleep(self, seconds: float) -> None: ...
+
+
+class Ids(Protocol):
+    def ulid(self) -> str:
+        """A new canonical ULID; Failure("state-unwritable") when the random source fails (AD-03)."""
+        ...
+
+    def unit(self) -> float:
+        """Uniform in [0, 1)."""
+        ...
+
+
+class Owner(Protocol):
+    """This process's owner slot, held for its whole life."""
+
+    @property
+    def epoch(self) -> str: ...
+
+    def hold_dead(self, epoch: str) -> AbstractContextManager[bool]:
+        """Holds the slot of another epoch while inside, if its owner is dead (yields True); False while it lives. Never waits."""
+        ...
+
+
+class Ledger(Protocol):
+    def view(self) -> View:
+        """The fold of everything committed now. Damage: Failure("state-corrupt")."""
+        ...
+
+    def transact(self, decide: Callable[[View], Sequence[Mapping[str, Any]]]) -> View:
+        """Under the ledger lock: read, decide, append each record durably, and give the view after it.
+
+        `decide` must not touch page or clock. What it raises leaves the file untouched. A failed write or sync raises
+        Failure("state-unwritable"); nothing is retried, and this object refuses to append until `reopen`.
+        """
+        ...
+
+    def reopen(self) -> None:
+        """After a failed append: the live witness may open the file anew; the next append seals the torn tail first."""
+        ...
+
+
+class Registry(Protocol):
+    def get(self, conversation_id: str) -> Conversation | None: ...
+    def put(self, conversation: Conversation) -> None:
+        """Append durably; Failure("state-corrupt") when the id belongs to another account."""
+        ...
+
+    def newest_first(self) -> Iterator[tuple[int, Mapping[str, Any]]]:
+        """Records from the end of the file, read no further than asked."""
+        ...
+
+
+class Stamps(Protocol):
+    def read(self, account: str) -> Stamp | None: ...
+    def write(self, account: str, stamp: Stamp) -> None:
+        """Atomic replace, fsynced, directory too; under the dispatch lock."""
+        ...
+
+    def raise_seq(self, account: str, seq: int) -> None:
+        """Raise the high-water mark of the account's stamp, its time unchanged; never lowers. Takes the dispatch lock."""
+        ...
+
+
+class Spool(Protocol):
+    def put(self, operation_id: str, prompt: bytes) -> None: ...
+    def prompt(self, operation_id: str) -> bytes | None: ...
+    def drop(self, operation_id: str) -> None: ...
+
+
+class Logs(Protocol):
+    """Canonical logs and their copies in the folder the command was started in. A name is a conversation id or `failed-<operation>`."""
+
+    def read(self, name: str) -> Log | None: ...
+
+    def append(self, name: str, *, header: Mapping[str, str], blocks: Sequence[Mapping[str, Any]]) -> None:
+        """Seal a torn tail, append `blocks` (arguments of `transcript.render_block` but number and prev) and fsync."""
+        ...
+
+    def copy(self, name: str) -> None:
+        """Replace the copy by the canonical bytes; a folder that cannot be written is a warning, never an error."""
+        ...
+
+    def paths(self, name: str) -> tuple[str | None, str | None]:
+        """(the copy relative to the folder or None, the canonical path or None): what the `Log:` lines name."""
+        ...
+
+
+class SeatLock(Protocol):
+    """A taken seat: `number`, and what its last holder wrote about its window."""
+
+    number: int
+
+    def window(self) -> str | None: ...
+    def note_window(self, window: str | None) -> None: ...
+
+
+class Locks(Protocol):
+    """Bounded waits; `heed` is called before each sleep and may raise to give up waiting. Order asserted at run time."""
+
+    def conversation(self, conversation_id: str, *, wait_s: float, heed: Callable[[], None]) -> AbstractContextManager[None]: ...
+    def fresh_conversation(self, conversation_id: str) -> AbstractContextManager[None]:
+        """The lock of a conversation that did not exist before: taken with the seat held, without waiting."""
+        ...
+
+    def seat(self, *, wait_s: float, heed: Callable[[], None]) -> AbstractContextManager[SeatLock]: ...
+    def dead_seats(self) -> AbstractContextManager[list[SeatLock]]:
+        """Every seat whose lock is free now, held while inside: its owner is dead or has left."""
+        ...
+
+    def dispatch(self, account: str) -> AbstractContextManager[None]: ...
+    def probe(self) -> None:
+        """Two-descriptor self-test; Failure("bad-config") when flock fails or lies (DU-06)."""
+        ...
+
+    def is_held(self, conversation_id: str) -> bool: ...
+
+
+class Host(Protocol):
+    def free_bytes(self) -> int:
+        """Room on the file system of the home."""
+        ...
+
+
+class Caller(Protocol):
+    """The front: who waits for this worker."""
+
+    def emit(self, event: Mapping[str, Any]) -> None:
+        """Never blocks the worker and never raises: a front that is gone misses events, nothing more."""
+        ...
+
+    def gone(self) -> bool: ...
+    def wants(self) -> str | None:
+        """None, or what the user asked for: "interrupt", "terminate"."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """The session endpoint's answer: who is signed in. No e-mail, no token."""
+
+    user_id: str
+    account_id: str | None = None
+
+    @property
+    def account(self) -> str:
+        """`user/account`, or the user alone where the session names no account: one person can own several workspaces."""
+        return f"{self.user_id}/{self.account_id}" if self.account_id else self.user_id
+
+
+@dataclass(frozen=True, slots=True)
+class PageFacts:
+    """What the page shows at one moment. `composer` None: no composer there. `conversation_id` None on the home page, never `WEB:`."""
+
+    conversation_id: str | None = None
+    composer: str | None = None
+    chips: int = 0
+    newest_message_id: str | None = None
+    generating: bool = False
+    mode: str = "chat"
+    temporary: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A held send request, reduced to named fields. `user_texts` and `user_message_ids` are those of its user messages, in order."""
+
+    handle: str
+    path: str
+    action: str | None
+    user_message_ids: tuple[str, ...]
+    user_texts: tuple[str, ...]
+    other_messages: int
+    conversation_id: str | None
+    parent_message_id: str | None
+    model: str | None
+    effort: str | None
+    temporary: bool
+    account_id: str | None
+    attachments: tuple[str, ...]
+    readable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A send that was failed instead of released: when, where it came from, under which ids."""
+
+    kind: str
+    path: str
+    message_ids: tuple[str, ...] = ()
+
+
+class Page(Protocol):
+    """The site in one window. All knowledge of its looks is behind this."""
+
+    def open(self, conversation_id: str | None) -> None:
+        """Navigate to the home page or a conversation and wait for a live composer; typed `Failure` for each no of the page."""
+        ...
+
+    def session(self) -> Session:
+        """Failure("needs-human") when nobody is signed in or a challenge stands there."""
+        ...
+
+    def facts(self) -> PageFacts: ...
+    def clear(self) -> None:
+        """Empty the composer and read back that it is; Failure("site-changed") when text stays."""
+        ...
+
+    def type(self, text: str) -> None:
+        """Put exactly `text` into the empty composer; nothing is pressed. Verified by the caller through `facts`."""
+        ...
+
+    def press(self) -> None:
+        """The one click on the send control. Never retried, by nobody."""
+        ...
+
+    def conversation(self, conversation_id: str) -> dict[str, Any]:
+        """The conversation JSON through the page's own session. 404 is Failure("unknown-conversation") after the session was proved."""
+        ...
+
+    def listing(self, offset: int, limit: int) -> dict[str, Any]: ...
+
+
+class Gate(Protocol):
+    """Holds the send request of one window: closed, open for one, spent."""
+
+    def arm(self) -> None: ...
+    def open_once(self) -> None: ...
+    def wait(self, timeout: float) -> Held | None: ...
+    def release(self, held: Held) -> bool:
+        """Let it go; False when Chrome says that it no longer exists (nothing left)."""
+        ...
+
+    def refuse(self, held: Held) -> bool:
+        """Fail it in the browser; False when that could not be confirmed."""
+        ...
+
+    def shut(self) -> None:
+        """Fail what is held, then let nothing through any more. Safe at any time, also twice."""
+        ...
+
+    def watch(self, text: str) -> None:
+        """Look for this text in every request, beacon and socket frame from now on."""
+        ...
+
+    def traces(self) -> int:
+        """How often the watched text was seen in anything but the held request."""
+        ...
+
+    def notes(self) -> Sequence[Note]: ...
+
+    @property
+    def connected(self) -> bool:
+        """Its connection never dropped since it was armed."""
+        ...
+
+    def reply(self, timeout: float) -> bytes | None:
+        """The next bytes of the released request's answer; None when none came in time."""
+        ...
+
+    @property
+    def reply_status(self) -> int | None: ...
+
+    @property
+    def reply_ended(self) -> str | None:
+        """None while open; "finished", or "failed: <reason>"."""
+        ...
+
+
+class Seat(Protocol):
+    """One window with its gate, for one turn."""
+
+    page: Page
+    gate: Gate
+
+    def close(self) -> None:
+        """Gate closed, composer emptied, window closed, then detached: in that order, each step tried. Never raises."""
+        ...
+
+
+class Browser(Protocol):
+    def seat(self) -> tuple[str, Seat]:
+        """A new window on about:blank, its gate not yet armed, and the name by which a later process can find the window."""
+        ...
+
+    def bury(self, window: str) -> None:
+        """A dead owner's window: gate closed on it, composer emptied, closed (GT-18). A window that is gone is no error."""
+        ...
+
+
+@dataclass(slots=True)
+class World:
+    """Everything a flow acts through."""
+
+    clock: Clock
+    ids: Ids
+    owner: Owner
+    ledger: Ledger
+    registry: Registry
+    stamps: Stamps
+    spool: Spool
+    logs: Logs
+    locks: Locks
+    host: Host
+    browser: Browser
+    caller: Caller
+    settings: Settings

@@ -1,0 +1,163 @@
+"""What a command says at its end: the `--json` document, one object with all keys always, from one outcome.
+
+Schema `ask-gpt.result/1` (data/result.schema.json). A sending command's document is rebuilt from its ledger row and its log turn, so
+that a replay of the same operation gives the same document in every key but `log`, `warnings` and `next`. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from gptbridge.core.errors import EXITS, Failure
+from gptbridge.core.ledger import Operation
+from gptbridge.core.lifecycle import State
+from gptbridge.core.registry import Conversation
+from gptbridge.core.transcript import Block
+
+SCHEMA = "ask-gpt.result/1"
+UNREADABLE = "[thinking present but not harvested]"
+
+
+@dataclass(slots=True)
+class Outcome:
+    """How a command ended. `slug` decides code, retry and band; for a sending command the operation's row decides all of it."""
+
+    command: str
+    slug: str = "ok"
+    failure: Failure | None = None
+    operation: Operation | None = None
+    block: Block | None = None  # the log turn that is shown
+    conversation: Conversation | None = None
+    answer: str | None = None  # when no block holds it
+    log: str | None = None
+    log_canonical: str | None = None
+    warnings: list[str] = field(default_factory=list)
+    extra: dict[str, Any] = field(default_factory=dict)  # conversations, operations, turns ...
+
+
+def document(outcome: Outcome, *, site: str = "https://chatgpt.com") -> dict[str, Any]:
+    """All keys in the contract's order; times RFC 3339 UTC; nothing here is cut or escaped (that is the writer's task)."""
+    op, block, registered = outcome.operation, outcome.block, outcome.conversation
+    row = EXITS[outcome.slug]
+    conversation_id = (op.conversation_id or (op.target if op.kind == "resume" else None)) if op else None
+    conversation_id = conversation_id or (registered.conversation_id if registered else None)
+    sending = op is not None and outcome.command in ("send", "resume")
+    answer = block.section("answer") if block is not None else outcome.answer
+    thinking = None
+    if block is not None:
+        thinking = block.section("thinking")
+        if thinking is None and block.state == "completed":
+            thinking = ""
+    title = op.title if op is not None and op.title is not None else (registered.title if registered else None)
+    ok = row.code == 0
+    doc: dict[str, Any] = {
+        "schema": SCHEMA,
+        "command": outcome.command,
+        "ok": ok,
+        "exit_code": row.code,
+        "operation_id": op.operation_id if op else None,
+        "state": op.state.value if op else None,
+        "sent": op.sent if sending and op else ("unknown" if outcome.slug in ("uncertain", "expired") else "no"),
+        "retry": _retry(outcome, sending),
+        "conversation_id": conversation_id,
+        "url": f"{site}/c/{conversation_id}" if conversation_id else None,
+        "account": (op.account if op else None) or (registered.account if registered else None),
+        "title": title,
+        "model": (op.site_model if op else None) or (block.attr("model") if block else None),
+        "effort": (op.site_effort if op else None) or (block.attr("effort") if block else None),
+        "prompt_sha256": op.prompt_sha256 if op else None,
+        "answer": answer,
+        "thinking": thinking,
+        "attachments": [],
+        "images": [],
+        "files": [],
+        "resume": f"ask-gpt resume {conversation_id}" if conversation_id and (op is None or op.conversation_id) else None,
+        "log": outcome.log,
+        "log_canonical": outcome.log_canonical,
+        "queued_at": op.queued_at if op else None,
+        "dispatched_at": op.dispatched_at if op else None,
+        "completed_at": op.completed_at if op else None,
+        "warnings": list(outcome.warnings),
+        "error": None if ok else error_of(outcome),
+        "next": next_steps(outcome),
+    }
+    doc.update(outcome.extra)
+    return doc
+
+
+def _retry(outcome: Outcome, sending: bool) -> str:
+    if sending and outcome.operation is not None and outcome.slug not in ("usage", "conflict", "state-corrupt"):
+        return outcome.operation.retry if outcome.operation.slug == outcome.slug else EXITS[outcome.slug].retry
+    if outcome.command not in ("send", "resume") and outcome.slug == "ok":
+        return "safe"
+    return EXITS[outcome.slug].retry
+
+
+def error_of(outcome: Outcome) -> dict[str, str]:
+    failure = outcome.failure or SENTENCES.get(outcome.slug) or Failure(outcome.slug, outcome.slug)
+    hint = failure.hint
+    op = outcome.operation
+    if op is not None and op.claimed and op.state in (State.REJECTED, State.STOPPED):
+        hint = (hint + "; " if hint else "") + "this operation id is spent, a new one may send it"
+    return {"code": outcome.slug, "message": failure.message, "hint": hint}
+
+
+SENTENCES: dict[str, Failure] = {
+    "still-answering": Failure("still-answering", "the message was sent and the answer is not complete yet", "ask-gpt resume OPERATION reads it"),
+    "answer-lost": Failure("answer-lost", "the message was sent, but its answer cannot be read", "open the conversation in a browser"),
+    "answer-failed": Failure("answer-failed", "the message was sent and the site failed to answer it; nothing was pressed",
+                             "look at the conversation before asking again"),
+    "record-failed": Failure("record-failed", "the message was sent, but a file of ours could not be written", "make room, then ask-gpt resume"),
+    "uncertain": Failure("uncertain", "whether the message left is not known; it was not and will not be sent again",
+                         "ask-gpt ops show OPERATION, and look at the conversation; do not resend"),
+}
+
+
+def next_steps(outcome: Outcome) -> list[list[str]]:
+    """argv arrays of our own words and well-formed ids only (SE-15)."""
+    op = outcome.operation
+    if op is None:
+        return []
+    if outcome.slug in ("still-answering", "answer-lost", "record-failed"):
+        return [["ask-gpt", "resume", op.operation_id]]
+    if outcome.slug == "uncertain":
+        return [["ask-gpt", "ops", "show", op.operation_id], ["ask-gpt", "resume", op.operation_id]]
+    return []
+
+
+def operation_document(op: Operation, *, detail: bool = False) -> dict[str, Any]:
+    """One of `operations[]`; `detail` adds what `ops show` adds."""
+    doc: dict[str, Any] = {
+        "operation_id": op.operation_id, "state": op.state.value, "sent": op.sent, "retry": op.retry, "kind": op.kind, "target": op.target,
+        "conversation_id": op.conversation_id, "user_message_id": op.user_message_id,
+        "admission": "rejected" if op.durable and not op.claimed and op.state is State.REJECTED else "accepted",
+        "blocking_reason": op.blocking_reason, "stop_phase": None, "queued_at": op.queued_at, "dispatched_at": op.dispatched_at,
+        "updated_at": op.updated_at, "turn": op.turn, "attempt": op.attempt, "refusal": op.refusal}
+    if detail:
+        accepted = op.state in (State.ACCEPTED, State.COMPLETED)
+        doc["fingerprint"] = op.fingerprint
+        doc["receipt"] = {"conversation_id": op.conversation_id, "user_message_id": op.user_message_id, "turn_id": op.turn_id,
+                          "site_message_id": op.site_message_id} if accepted else None
+        doc["history"] = [dict(entry) for entry in op.history]
+    return doc
+
+
+def turn_document(block: Block) -> dict[str, Any]:
+    """One of `turns[]` of `show`."""
+    return {"number": block.number, "origin": "hydrated" if "hydrated" in block.words else "own", "state": block.state, "at": block.at,
+            "prompt": block.section("prompt"),
+            "thinking": block.section("thinking") if block.section("thinking") is not None or block.state != "completed" else "",
+            "answer": block.section("answer"), "files": [], "operation_id": block.attr("op"), "user_message_id": block.attr("user")}
+
+
+def sweep_line(operations: Sequence[Operation]) -> str | None:
+    """The one line that every command says on standard error while uncertain operations exist; None when there is none."""
+    count = len(operations)
+    return None if not count else f"ask-gpt: {count} uncertain operation{'s' if count > 1 else ''}: ask-gpt ops list --state uncertain"
+
+
+def pretty_error(error: Mapping[str, str]) -> str:
+    """The three parts of a message for people: what happened and what is true now, then what to type."""
+    return error["message"] + (f"\n  {error['hint']}" if error["hint"] else "")

@@ -1,0 +1,390 @@
+"""How the site streams a reply, decoded frame by frame: which conversation, which message, what it says so far.
+
+For live display and early identity alone; what is true stands in the conversation JSON. An incomplete or damaged frame is
+counted in `malformed` and skipped, never raised: a decoder must not cost an answer that the site is giving.
+
+Format, server-sent events in two eras (public notes, 2023 to 2026):
+
+    data: {"message": {...}, "conversation_id": "...", "error": null}      every frame a whole snapshot (2023)
+    event: delta
+    data: {"p": "/message/content/parts/0", "o": "append", "v": "text", "c": 1}      delta encoding v1 (2024-12 on)
+    data: {"type": "input_message" | "title_generation" | "message_stream_complete" ...}
+    data: [DONE]
+
+In a delta a missing `p` or `o` repeats the last one, `patch` holds a list of deltas, `c` counts messages. Chunks may end
+anywhere, also inside a character. Touches nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from gptbridge.core import content
+from gptbridge.core.citations import resolve
+from gptbridge.core.nodes import Node, conversation_id_of, dict_of, list_of, node_of, text_of
+
+_MAX_DEPTH = 8
+_OPS = frozenset({"add", "append", "replace", "patch", "remove", "truncate"})
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationNamed:
+    """A final conversation id, lower case; never `WEB:...`. Once for each id."""
+
+    conversation_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class InputMessage:
+    """The user message as the site took it, with its final id. turn_id: `turn_exchange_id`; parent: id of the node above."""
+
+    message_id: str
+    turn_id: str | None
+    parent: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class MessageState:
+    """A message after a change. text: all of it so far; of the assistant without citation marks, of thoughts as Markdown."""
+
+    message_id: str
+    role: str
+    channel: str | None
+    recipient: str
+    content_type: str
+    text: str
+    status: str | None
+    end_turn: bool | None
+    turn_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Title:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """`message_stream_complete`: the site says that this reply is whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """`[DONE]`: nothing follows here; after a hand-over to a web socket the reply goes on elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class SiteError:
+    message: str
+    code: str | None
+
+
+StreamFact = ConversationNamed | InputMessage | MessageState | Title | Completed | Done | SiteError
+
+
+class _Bad(Exception):
+    """A frame that does not fit what came before it."""
+
+
+class ReplyStream:
+    """Feed it bytes as they come; it gives facts in order. finished: `Completed` or `Done` was seen; the mere end of the bytes
+    is no finish. malformed: frames skipped so far."""
+
+    def __init__(self) -> None:
+        self.finished = False
+        self.malformed = 0
+        self._bytes = bytearray()
+        self._scan = 0
+        self._data: list[str] = []
+        self._closed = False
+        self._facts: list[StreamFact] = []
+        self._messages: dict[object, Any] = {}
+        self._current: object = None
+        self._op, self._path, self._text_path = "add", "", "/message/content/parts/0"
+        self._dirty: dict[object, None] = {}
+        self._told: dict[str, MessageState] = {}
+        self._ids: set[str] = set()
+        self._inputs: set[str] = set()
+        self._title: str | None = None
+
+    def feed(self, data: bytes) -> list[StreamFact]:
+        """The facts in `data` and what was held back before; a message that changed often is told once, as it stands at the end."""
+        self._bytes += data
+        start = 0
+        while True:
+            cut = self._line_end(start)
+            if cut is None:
+                break
+            end, after = cut
+            self._line(bytes(self._bytes[start:end]))
+            start = self._scan = after
+        del self._bytes[:start]
+        self._scan -= start
+        return self._take()
+
+    def close(self) -> list[StreamFact]:
+        """The bytes are over: the last line and frame count although nothing ended them."""
+        line = bytes(self._bytes).rstrip(b"\r")
+        self._bytes.clear()
+        self._scan = 0
+        self._line(line)
+        self._dispatch()
+        return self._take()
+
+    def _line_end(self, start: int) -> tuple[int, int] | None:
+        at = max(start, self._scan)
+        feed, turn = self._bytes.find(b"\n", at), self._bytes.find(b"\r", at)
+        if turn >= 0 and (feed < 0 or turn < feed):
+            if turn + 1 == len(self._bytes):  # the second half of CRLF may still come
+                self._scan = turn
+                return None
+            return turn, turn + 2 if self._bytes[turn + 1] == 0x0A else turn + 1
+        if feed >= 0:
+            return feed, feed + 1
+        self._scan = len(self._bytes)
+        return None
+
+    def _line(self, raw: bytes) -> None:
+        if not raw:
+            self._dispatch()
+            return
+        line = raw.decode("utf-8", "replace").removeprefix("\ufeff")
+        if line.startswith("data:"):
+            value = line[5:].removeprefix(" ")
+            self._data.append(value)
+            if value.strip() == "[DONE]":
+                self._dispatch()
+
+    def _dispatch(self) -> None:
+        lines, self._data = self._data, []
+        if not lines or self._closed:
+            return
+        whole = "\n".join(lines)
+        for frame in [whole] if len(lines) == 1 or _parse(whole) is not _Bad else lines:
+            if frame.strip() == "[DONE]":
+                self._flush()
+                self._facts.append(Done())
+                self.finished = self._closed = True
+                return
+            value = _parse(frame)
+            try:
+                if value is _Bad:
+                    raise _Bad
+                self._frame(value)
+            except (_Bad, RecursionError):
+                self.malformed += 1
+
+    def _frame(self, frame: Any) -> None:
+        if not isinstance(frame, dict):
+            if not isinstance(frame, str):  # "v1" announces the encoding
+                raise _Bad
+            return
+        kind = frame.get("type")
+        if isinstance(kind, str):
+            self._typed(kind, frame)
+        elif "v" in frame or "o" in frame:
+            self._delta(frame)
+        elif "message" in frame or "conversation_id" in frame or "error" in frame or "detail" in frame:
+            self._snapshot(frame)
+        else:
+            raise _Bad
+
+    def _typed(self, kind: str, frame: dict[str, Any]) -> None:
+        self._name(frame.get("conversation_id"))
+        if kind == "input_message":
+            message = frame.get("input_message", frame.get("message"))
+            if not isinstance(message, dict):
+                raise _Bad
+            self._input(node_of("", None, message))
+        elif kind == "title_generation":
+            title = text_of(frame.get("title"))
+            if title and title != self._title:
+                self._title = title
+                self._tell(Title(title))
+        elif kind == "message_stream_complete":
+            self.finished = True
+            self._tell(Completed())
+        elif kind == "error" or frame.get("error"):
+            self._error(frame.get("error") or frame)
+
+    def _snapshot(self, frame: dict[str, Any]) -> None:
+        self._name(frame.get("conversation_id"))
+        error = frame.get("error") or frame.get("detail")
+        if error:
+            self._error(error)
+        message = frame.get("message")
+        if isinstance(message, dict):
+            key = ("snapshot", text_of(message.get("id")))
+            self._messages[key] = frame
+            self._dirty[key] = None
+        elif message is not None and not error:
+            raise _Bad
+
+    def _delta(self, frame: dict[str, Any]) -> None:
+        value, count = frame.get("v"), frame.get("c")
+        if count is not None and not isinstance(count, int):
+            raise _Bad
+        path = frame.get("p", self._path)
+        starts = isinstance(value, dict) and isinstance(value.get("message"), dict) and frame.get("p", "") == ""
+        op = "add" if starts and "o" not in frame else frame.get("o", self._op)
+        if not isinstance(path, str) or op not in _OPS:
+            raise _Bad
+        if starts and op in ("add", "replace"):
+            path = ""
+            self._current = count if count is not None else ("message", text_of(dict_of(dict_of(value).get("message")).get("id")))
+        elif count is not None:
+            self._current = count
+        if isinstance(value, str) and path == "" and "p" not in frame:
+            op, path = "append", self._text_path  # after a patch a bare text goes on where text went last
+        elif isinstance(value, list) and path == "" and "o" not in frame:
+            op = "patch"
+        self._op, self._path = op, path
+        key = self._current
+        self._dirty[key] = None
+        self._messages[key] = self._apply(self._messages.get(key, {}), op, path, value, 0)
+        if path == "":
+            self._name(dict_of(self._messages[key]).get("conversation_id"))
+            error = dict_of(self._messages[key]).get("error")
+            if error and starts:
+                self._error(error)
+
+    def _apply(self, document: Any, op: str, path: str, value: Any, depth: int) -> Any:
+        """The document after one operation, changed in place where it can be. Raises _Bad."""
+        if op == "patch":
+            if depth >= _MAX_DEPTH or not isinstance(value, list):
+                raise _Bad
+            last, last_op = "", "append"
+            for part in value:
+                last, last_op = dict_of(part).get("p", last), dict_of(part).get("o", last_op)
+                if not isinstance(part, dict) or not isinstance(last, str) or last_op not in _OPS:
+                    raise _Bad
+                document = self._apply(document, last_op, path + last, part.get("v"), depth + 1)
+            return document
+        keys = [key.replace("~1", "/").replace("~0", "~") for key in path.split("/")[1:]]
+        if not keys:
+            return _changed(document, op, value)
+        if op == "append" and isinstance(value, str):
+            self._text_path = path
+        target = document
+        for key in keys[:-1]:
+            target = _step(target, key)
+        _change_at(target, keys[-1], op, value)
+        return document
+
+    def _name(self, value: object) -> None:
+        ident = conversation_id_of(value)
+        if ident and ident not in self._ids:
+            self._ids.add(ident)
+            self._tell(ConversationNamed(ident))
+
+    def _input(self, node: Node) -> None:
+        if node.id and node.opens_turn and node.id not in self._inputs:
+            self._inputs.add(node.id)
+            self._tell(InputMessage(node.id, node.turn_id, text_of(node.metadata.get("parent_id"))))
+
+    def _error(self, error: Any) -> None:
+        facts = dict_of(error)
+        inner = dict_of(list_of(error)[0]) if list_of(error) else facts
+        message = text_of(error) or next((v for k in ("message", "detail", "msg", "error") if (v := text_of(inner.get(k)))), None)
+        self._tell(SiteError(message or "the site reported an error", text_of(inner.get("code")) or text_of(inner.get("error_code"))))
+
+    def _tell(self, fact: StreamFact) -> None:
+        self._flush()
+        self._facts.append(fact)
+
+    def _flush(self) -> None:
+        """Tell the messages that changed since the last fact, in the order in which they first changed."""
+        dirty, self._dirty = self._dirty, {}
+        for key in dirty:
+            document = dict_of(self._messages.get(key))
+            message = dict_of(document.get("message"))
+            node = node_of("", None, message)
+            if not node.id:
+                continue
+            self._name(document.get("conversation_id"))
+            if node.role == "user":
+                self._input(node)
+            state = MessageState(
+                node.id, node.role, node.channel, node.recipient, node.kind, _text(node), node.status, node.end_turn, node.turn_id
+            )
+            if self._told.get(node.id) != state:
+                self._told[node.id] = state
+                self._facts.append(state)
+
+    def _take(self) -> list[StreamFact]:
+        self._flush()
+        facts, self._facts = self._facts, []
+        return facts
+
+
+def _parse(frame: str) -> Any:
+    try:
+        return json.loads(frame)
+    except (ValueError, RecursionError):
+        return _Bad
+
+
+def _text(node: Node) -> str:
+    if node.kind == "thoughts":
+        return content.thoughts(node) or ""
+    if node.kind == "reasoning_recap":
+        return content.recap(node)
+    text = content.plain(node)
+    return resolve(text, node.metadata) if node.role == "assistant" else text
+
+
+def _index(target: list[Any], key: str) -> int:
+    if key == "-":
+        return len(target)
+    if not (key.isascii() and key.isdigit() and len(key) < 7 and int(key) <= len(target)):
+        raise _Bad
+    return int(key)
+
+
+def _step(target: Any, key: str) -> Any:
+    if isinstance(target, dict):
+        return target.setdefault(key, {})
+    if not isinstance(target, list):
+        raise _Bad
+    at = _index(target, key)
+    if at == len(target):
+        target.append({})
+    return target[at]
+
+
+def _change_at(target: Any, key: str, op: str, value: Any) -> None:
+    if isinstance(target, dict):
+        if op == "remove":
+            target.pop(key, None)
+        else:
+            target[key] = _changed(target.get(key), op, value)
+    elif isinstance(target, list):
+        at = _index(target, key)
+        if op == "remove":
+            del target[at : at + 1]
+        elif at == len(target):
+            target.append(_changed(None, op, value))
+        else:
+            target[at] = _changed(target[at], op, value)
+    else:
+        raise _Bad
+
+
+def _changed(old: Any, op: str, value: Any) -> Any:
+    if op in ("add", "replace"):
+        return value
+    if op == "truncate" and isinstance(old, (str, list)) and isinstance(value, int) and value >= 0:
+        return old[:value]
+    if op != "append":
+        raise _Bad
+    if old is None:
+        return value
+    if isinstance(old, str) and isinstance(value, str):
+        return old + value
+    if isinstance(old, list):
+        return [*old, *value] if isinstance(value, list) else [*old, value]
+    if isinstance(old, dict) and isinstance(value, dict):
+        return {**old, **value}
+    raise _Bad

@@ -1,0 +1,224 @@
+"""From the released request to the end of its turn: refusal, receipt, final answer, log and registry.
+
+Identity comes from ids alone: the request's own message id, and the one that the site's stream gives it. The stream tells early which
+conversation took the message; the conversation JSON decides the text and the end (design 8). Silence, commentary or a stop button prove
+nothing, and nothing is pressed. What fails here never unsends: the worst end of this module is an accepted operation whose answer is
+read later, or an uncertain one that its recorded id resolves.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+from gptbridge.core.conversation import SiteTurn, completed_by, find_message
+from gptbridge.core.conversation import read as read_conversation
+from gptbridge.core.errors import Failure
+from gptbridge.core.ledger import Operation
+from gptbridge.core.lifecycle import State
+from gptbridge.core.operation import NEW
+from gptbridge.core.ports import Gate, Held, Page, World
+from gptbridge.core.stream import ConversationNamed, InputMessage, MessageState, ReplyStream, SiteError, Title
+from gptbridge.core.turn import TurnState
+from gptbridge.flow import reconciling, recording
+from gptbridge.flow.custody import Custody, Receipt
+
+CHUNK_S = 0.5
+UNNAMED_S = 60.0  # how long after its end a reply's conversation is looked for before the operation is left uncertain
+READS_S = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0)  # pauses between reads of the conversation once the stream is over; the last repeats
+REFUSALS = {429: "rate-limited", 413: "bad-input", 422: "bad-input", 401: "needs-human", 403: "needs-human"}
+
+
+class Answering:
+    """Follows one released request to the end of its turn; `run` returns when the row says all that can be known here."""
+
+    def __init__(self, world: World, custody: Custody, operation: Operation, prompt: str, page: Page, gate: Gate, places: ExitStack,
+                 held: Held) -> None:
+        self._w, self._custody, self._op, self._prompt = world, custody, operation, prompt
+        self._page, self._gate, self._places = page, gate, places
+        self._id = operation.operation_id
+        self._message_ids = {held.user_message_ids[0].lower()}
+        self._stream = ReplyStream()
+        self._turn = TurnState()
+        self._conversation_id = None if operation.target == NEW else operation.target
+        self._turn_id: str | None = None
+        self._title: str | None = None
+        self._site_error: SiteError | None = None
+        self._give_up = world.clock.now().boottime + world.settings.give_up
+        self._ended_at: float | None = None  # boottime of the stream's end
+        self._next_read = 0.0
+        self._reads = 0
+
+    def run(self) -> None:
+        try:
+            if self._receive():
+                self._follow()
+        except Failure as failure:
+            self._interrupted(failure)
+
+    # 7. The receipt
+
+    def _receive(self) -> bool:
+        """Until the message is accepted (True), refused by the site, or cannot be resolved now (False)."""
+        while True:
+            self._listen()
+            status = self._gate.reply_status
+            if status is not None and 400 <= status < 500:
+                self._refused(status)
+                return False
+            if self._named_by_stream() or self._named_by_site():
+                return True
+            if (self._ended_at is not None and self._now() - self._ended_at > UNNAMED_S) or self._now() > self._give_up:
+                lost = Failure("uncertain", "the request left, but no conversation shows its message yet; it will not be sent again",
+                               f"ask-gpt resume {self._id}")
+                self._op = self._custody.fail(self._id, lost, nothing_left=False)
+                recording.write_turn(self._w, self._op, self._prompt, None, state="interrupted", thinking=self._turn.thinking,
+                                     answer=self._turn.answer or None, failure=lost)
+                return False
+
+    def _listen(self) -> None:
+        """Take what the reply's stream brings; never decides anything by itself."""
+        chunk = self._gate.reply(CHUNK_S)
+        for fact in self._stream.feed(chunk) if chunk else ():
+            match fact:
+                case ConversationNamed(conversation_id=conversation_id):
+                    self._conversation_id = self._conversation_id or conversation_id
+                case InputMessage(message_id=message_id, turn_id=turn_id):
+                    self._turn_id = self._turn_id or turn_id
+                    if message_id.lower() not in self._message_ids:
+                        self._message_ids.add(message_id.lower())
+                        self._op = self._custody.renamed(self._id, message_id)
+                case MessageState() as message:
+                    self._watch(message)
+                case Title(text=text):
+                    self._title = text
+                case SiteError() as error:
+                    self._site_error = error
+                case _:
+                    pass
+        if self._ended_at is None and self._gate.reply_ended is not None and not chunk:
+            self._ended_at = self._now()
+
+    def _watch(self, message: MessageState) -> None:
+        if message.role != "assistant":
+            return
+        self._turn_id = self._turn_id or message.turn_id
+        if message.content_type == "thoughts":
+            events = self._turn.observe(message.text, self._turn.answer)
+        elif message.content_type == "text" and message.recipient in (None, "all"):
+            events = self._turn.observe(self._turn.thinking, message.text)
+        else:
+            return
+        for event in events:
+            self._w.caller.emit(event)
+
+    def _named_by_stream(self) -> bool:
+        if self._conversation_id is None or self._turn_id is None:
+            return False
+        self._accept(self._conversation_id, self._turn_id)
+        return True
+
+    def _named_by_site(self) -> bool:
+        """A stream that broke or says nothing: the conversation whose JSON holds our very id, as the page or the list name it."""
+        if self._ended_at is None or not self._read_is_due():
+            return False
+        try:
+            sighting = reconciling.find(self._w, self._page, self._op, reads=3)
+        except Failure:
+            return False  # looked for again until UNNAMED_S is over
+        if sighting is None:
+            return False
+        self._conversation_id = sighting.conversation_id
+        self._accept(sighting.conversation_id, reconciling.receipt(self._op, sighting).turn_id)
+        return True
+
+    def _accept(self, conversation_id: str, turn_id: str) -> None:
+        """Lock, `accepted`, registry row, and only then is the id shown: whoever sees it can rely on all three."""
+        w, op = self._w, self._op
+        if op.target == NEW:
+            self._places.enter_context(w.locks.fresh_conversation(conversation_id))
+        self._op = self._custody.accept(self._id, Receipt(conversation_id, op.user_message_id or "", turn_id))
+        if op.target == NEW and op.account is not None:
+            recording.register(w, conversation_id, op.account, self._prompt, w.clock.now().wall)
+        for event in self._turn.named(conversation_id, recording.url_of(w, conversation_id)):
+            w.caller.emit(event)
+
+    def _refused(self, status: int) -> None:
+        """The site's own 4xx without a stream: it took nothing (GT-17)."""
+        while self._gate.reply_ended is None and self._now() < self._give_up:
+            self._listen()
+        detail = self._site_error
+        slug = REFUSALS.get(status, "site-changed")
+        refusal = {"status": status, "code": detail.code if detail else None, "clears_in": getattr(detail, "clears_in", None)}
+        failure = Failure(slug, f"the site refused the message (HTTP {status}); it was not taken", "see the refusal in ask-gpt ops show")
+        self._op = self._custody.fail(self._id, failure, nothing_left=True, refusal=refusal)
+        recording.write_turn(self._w, self._op, self._prompt, None, state="failed", failure=failure)
+
+    # 8 and 9. The final answer, and its records
+
+    def _follow(self) -> None:
+        while self._now() <= self._give_up:
+            self._listen()
+            if self._ended_at is None or not self._read_is_due():
+                continue
+            document = self._page.conversation(self._known_conversation)
+            title = read_conversation(document, conversation_id=self._known_conversation).title
+            for message_id in sorted(self._message_ids):
+                turn = completed_by(document, message_id)
+                if turn is not None:
+                    self._completed(turn, title)
+                    return
+                found = find_message(document, message_id)
+                seen = found.answer_turn if found is not None else None
+                if seen is not None and seen.state in ("failed", "stopped"):
+                    self._ended(seen, title)
+                    return
+        self._op = self._custody.end_turn(self._id, "abandoned", "give_up reached")
+        self._write(None, "interrupted", Failure("answer-lost", "no final answer came in the time given (give_up)",
+                                                 f"ask-gpt resume {self._id}"))
+
+    def _completed(self, turn: SiteTurn, title: str | None) -> None:
+        self._turn.response_done(turn.thinking or "", turn.answer or "")
+        self._op = self._custody.complete(self._id, title=title or self._title, site_model=turn.model, site_effort=turn.effort)
+        recording.write_turn(self._w, self._op, self._prompt, turn, state="completed")
+        recording.retitle(self._w, self._known_conversation, title or self._title)
+
+    def _ended(self, turn: SiteTurn, title: str | None) -> None:
+        """The site ended the turn without a final answer: failed, or stopped by a person in the page."""
+        self._op = self._custody.end_turn(self._id, turn.state, f"the site shows the turn as {turn.state}", title=title,
+                                          site_model=turn.model, site_effort=turn.effort)
+        failure = Failure("answer-failed", "the site failed to answer") if turn.state == "failed" else None
+        recording.write_turn(self._w, self._op, self._prompt, turn, state=turn.state, failure=failure)
+        recording.retitle(self._w, self._known_conversation, title)
+
+    def _interrupted(self, failure: Failure) -> None:
+        """Page or browser went away: what was said so far is kept and marked; the row stays where its last record put it."""
+        self._op = self._w.ledger.view().operations[self._id]
+        if self._op.state is State.DISPATCHED:
+            self._op = self._custody.fail(self._id, Failure("uncertain", failure.message), nothing_left=False)
+        if failure.slug in ("state-unwritable", "state-corrupt"):
+            raise Failure("record-failed", f"the message was sent, but {failure.message}", f"ask-gpt resume {self._id}") from failure
+        self._write(None, "interrupted", failure)
+        self._w.caller.emit({"type": "warning", "message": failure.message})
+
+    def _write(self, turn: SiteTurn | None, state: str, failure: Failure | None) -> None:
+        recording.write_turn(self._w, self._op, self._prompt, turn, state=state, thinking=self._turn.thinking,
+                             answer=self._turn.answer or None, failure=failure)
+
+    # Small things
+
+    @property
+    def _known_conversation(self) -> str:
+        assert self._conversation_id is not None
+        return self._conversation_id
+
+    def _read_is_due(self) -> bool:
+        """Reading is paced too: at once when the stream is over, then at growing distances."""
+        now = self._now()
+        if now < self._next_read:
+            return False
+        self._reads += 1
+        self._next_read = now + READS_S[min(self._reads, len(READS_S) - 1)]
+        return True
+
+    def _now(self) -> float:
+        return self._w.clock.now().boottime

@@ -1,0 +1,295 @@
+"""The only writer of operation records: who may move an operation, decided under the ledger lock against its last record.
+
+> At most one send request is released by the page per operation id, across threads, processes, crashes and restarts that share one
+> state directory on a local file system with working flock and fsync, and not restored from a backup. Chrome's own network stack may
+> repeat that very request, with the same message id, when a connection dies before any answer; nothing above it can see that.
+
+Every method is one transaction: read, decide, append durably, return the operation as it stands then. What a witness may do needs the
+epoch that admitted the operation; recovery needs the dead owner's slot. No method touches the page, and none is called with a page
+call or a sleep inside. `Refused` says that the row was not in the state that the caller believed; nothing was written then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+from gptbridge.core import ledger as records
+from gptbridge.core.errors import Failure
+from gptbridge.core.ledger import Actor, Operation, View
+from gptbridge.core.lifecycle import IllegalStep, State
+from gptbridge.core.operation import Payload, check_id, encoded, is_expired
+from gptbridge.core.ports import World
+
+WAITING = 32
+UNRESOLVED = 1000
+
+
+class Refused(Exception):
+    """The operation's last record is not the one that was decided on; the ledger is unchanged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """The native tuple of a turn. Never inferred from time, position, count or equal text."""
+
+    conversation_id: str
+    user_message_id: str
+    turn_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """`fresh`: this call admitted it (a new row or a next attempt); else the row was there and is answered from the ledger."""
+
+    operation: Operation
+    fresh: bool
+
+
+class Custody:
+    def __init__(self, world: World) -> None:
+        self._w = world
+
+    # Admission
+
+    def admit(self, operation_id: str, payload: Payload, *, account: str | None, folder: str | None) -> Admission:
+        """Step 1: look up the id before anything else, judge its age by the floor, check room, append `queued` and spool the payload.
+
+        Raises Failure: usage (id too far ahead), expired, conflict (same id, other request), queue-full (recorded for ever).
+        """
+        w = self._w
+        fingerprint = payload.fingerprint()
+        now = w.clock.now().wall
+        known = w.ledger.view().get(operation_id)  # a duplicate never runs the spooling again (AD-22); decided anew under the lock
+        spooled = known is None or known.admissible
+        if known is None:
+            check_id(operation_id, now)
+        if spooled:
+            # Before the row, so that no crash leaves a queued row without its text; an orphaned file is only a few bytes.
+            w.spool.put(operation_id, encoded(payload.prompt or ""))
+        fresh, full = False, False
+
+        def decide(view: View) -> list[dict[str, Any]]:
+            nonlocal fresh, full
+            op = view.get(operation_id)
+            if op is not None:
+                if op.fingerprint != fingerprint:
+                    raise conflict(operation_id)
+                if not op.admissible:
+                    return []
+            elif is_expired(operation_id, now, view.floor):
+                raise expired(operation_id)
+            if len(view.unresolved()) >= UNRESOLVED:
+                raise Failure("queue-full", f"{UNRESOLVED} operations are unresolved; nothing was sent", "ask-gpt ops list")
+            fields: dict[str, Any] = {
+                "kind": payload.kind, "target": payload.target, "fingerprint": fingerprint, "prompt_sha256": payload.prompt_sha256,
+                "prompt_bytes": None if payload.prompt is None else len(encoded(payload.prompt)), "effort": payload.effort,
+                "model": payload.model, "account": account, "folder": folder, "attempt": 1 if op is None else op.attempt + 1}
+            fresh = True
+            queued = records.move(op, State.QUEUED, epoch=w.owner.epoch, actor="worker", reason="admitted", **fields) if op else {
+                "operation_id": operation_id, "state": "queued", "epoch": w.owner.epoch, "actor": "worker", "reason": "admitted", **fields}
+            line = [o for o in view.operations.values() if o.waiting and o.target == payload.target and o.account == account]
+            if len(line) < WAITING:
+                return [queued]
+            full = True
+            refusal = Failure("queue-full", f"{WAITING} operations already wait for this target; nothing was sent",
+                              "wait for them, then send under a new id", durable=True)
+            return [queued, {"operation_id": operation_id, "state": "rejected", "epoch": w.owner.epoch, "actor": "worker",
+                             "reason": "queue full", **records.failure_fields(refusal)}]
+
+        try:
+            view = w.ledger.transact(decide)
+        except Failure:
+            if spooled and known is None:
+                w.spool.drop(operation_id)
+            raise
+        return Admission(view.operations[operation_id], fresh and not full)
+
+    # The witness
+
+    def ready(self, operation_id: str, account: str) -> Operation:
+        """Prepared and in the line of its account; keeps the place that its admission gave it."""
+        return self._note(operation_id, State.QUEUED, "prepared", account=account, ready_at=self._at())
+
+    def claim(self, operation_id: str, account: str, *, first: Callable[[View], bool]) -> Operation | None:
+        """Take the account's turn; None unless the operation is queued, ours, and nothing else of the account is in flight."""
+        def decide(view: View) -> list[dict[str, Any]]:
+            op = view.get(operation_id)
+            if op is None or op.state is not State.QUEUED or op.epoch != self._w.owner.epoch:
+                return []
+            busy = any(o.in_flight and o.account == account for o in view.operations.values())
+            if busy or not first(view):
+                return []
+            return [self._move(op, State.CLAIMED, "turn of the line", account=account)]
+
+        op = self._w.ledger.transact(decide).get(operation_id)
+        return op if op is not None and op.state is State.CLAIMED else None
+
+    def dispatch(self, operation_id: str) -> Operation | None:
+        """The durable record that authorises one click and its request; None unless claimed by us."""
+        done = False
+
+        def decide(view: View) -> list[dict[str, Any]]:
+            nonlocal done
+            op = view.get(operation_id)
+            if op is None or op.state is not State.CLAIMED or op.epoch != self._w.owner.epoch:
+                return []
+            done = True
+            return [self._move(op, State.DISPATCHED, "one click is authorised")]
+
+        op = self._w.ledger.transact(decide).get(operation_id)
+        return op if done else None
+
+    def held(self, operation_id: str, message_id: str, parent_id: str | None) -> Operation:
+        """The native id of the held request, on disk before the request may leave (GT-03)."""
+        return self._note(operation_id, State.DISPATCHED, "request held", user_message_id=message_id, parent_message_id=parent_id)
+
+    def released(self, operation_id: str) -> Operation:
+        return self._note(operation_id, State.DISPATCHED, "request released", request="released")
+
+    def renamed(self, operation_id: str, message_id: str) -> Operation:
+        """The site's stream gives our message another id; both are kept (GT-13)."""
+        return self._note(operation_id, None, "the site renamed the message", site_message_id=message_id)
+
+    def accept(self, operation_id: str, receipt: Receipt, *, actor: Actor = "worker", evidence: dict[str, Any] | None = None) -> Operation:
+        """Record the receipt; the same one again is no change, another one raises `Refused` and the first stays (SM-13, SM-14).
+
+        An uncertain operation needs `evidence`: who saw what, under which native ids (RP-06).
+        """
+        def decide(view: View) -> list[dict[str, Any]]:
+            op = self._known(view, operation_id)
+            owner = view.receipts.get((receipt.conversation_id, receipt.user_message_id.lower()))
+            if owner not in (None, operation_id):
+                raise Refused(f"this receipt belongs to {owner}")
+            if op.state in (State.ACCEPTED, State.COMPLETED):
+                if (op.conversation_id, op.turn_id) != (receipt.conversation_id, receipt.turn_id):
+                    raise Refused(f"{operation_id} was accepted with another receipt")
+                return []
+            fields: dict[str, Any] = {"conversation_id": receipt.conversation_id, "turn_id": receipt.turn_id}
+            if op.user_message_id is None:
+                fields["user_message_id"] = receipt.user_message_id
+            if evidence is not None:
+                fields["evidence"] = evidence
+            return [self._move(op, State.ACCEPTED, "receipt" if evidence is None else "found by its message id", actor=actor, **fields)]
+
+        return self._transact(operation_id, decide)
+
+    def complete(self, operation_id: str, *, actor: Actor = "worker", **facts: Any) -> Operation:
+        """`facts`: title, site_model, site_effort as the site says them. A completed one stays as it is."""
+        def decide(view: View) -> list[dict[str, Any]]:
+            op = self._known(view, operation_id)
+            return [] if op.state is State.COMPLETED else [self._move(op, State.COMPLETED, "final answer", actor=actor, **facts)]
+
+        return self._transact(operation_id, decide)
+
+    def end_turn(self, operation_id: str, turn: str, reason: str, *, actor: Actor = "worker", **facts: Any) -> Operation:
+        """The turn of an accepted operation ended without a final answer: failed, stopped, abandoned, lost (CR-16)."""
+        return self._note(operation_id, State.ACCEPTED, reason, actor=actor, turn=turn, turn_ended_at=self._at(), **facts)
+
+    def fail(self, operation_id: str, failure: Failure, *, nothing_left: bool, refusal: dict[str, Any] | None = None) -> Operation:
+        """The live owner gives up: queued and claimed are `rejected`; dispatched too, but only with proof, else `uncertain` (SM-18, SM-19).
+
+        Raises `Refused` for a caller without the claim, or when the operation has ended already.
+        """
+        def decide(view: View) -> list[dict[str, Any]]:
+            op = self._known(view, operation_id)
+            if op.epoch != self._w.owner.epoch or op.state not in (State.QUEUED, State.CLAIMED, State.DISPATCHED):
+                raise Refused(f"{operation_id} is {op.state} and not this process's to fail")
+            durable = failure.durable or op.claimed
+            if op.state is State.DISPATCHED and not nothing_left:
+                return [self._move(op, State.UNCERTAIN, failure.message)]
+            facts = records.failure_fields(failure, durable=durable)
+            if op.state is State.DISPATCHED and op.request is None:
+                facts["request"] = "refused"
+            if refusal is not None:
+                facts["refusal"] = refusal
+            return [self._move(op, State.REJECTED, failure.slug, **facts)]
+
+        return self._transact(operation_id, decide)
+
+    def stop(self, operation_id: str, by: str, failure: Failure) -> Operation:
+        """Nobody waits any more and nothing left: queued or claimed by us becomes `stopped`."""
+        def decide(view: View) -> list[dict[str, Any]]:
+            op = self._known(view, operation_id)
+            if op.epoch != self._w.owner.epoch or op.state not in (State.QUEUED, State.CLAIMED):
+                raise Refused(f"{operation_id} is {op.state}")
+            return [self._move(op, State.STOPPED, f"stopped: {by}", stop=by,
+                               **records.failure_fields(failure, durable=failure.durable or op.claimed))]
+
+        return self._transact(operation_id, decide)
+
+    # Recovery: only the ledger is known, and the page is never touched
+
+    def recover(self) -> list[Operation]:
+        """Settle the rows of dead owners, each while holding its owner's slot (CR-20): queued is rejected, claimed and dispatched are
+        uncertain, accepted stays. Run first by every command that admits, waits or dispatches. Running it twice changes nothing."""
+        w = self._w
+        epochs = {op.epoch for op in w.ledger.view().operations.values()
+                  if op.state in (State.QUEUED, State.CLAIMED, State.DISPATCHED) and op.epoch != w.owner.epoch}
+        if not epochs:
+            return []
+        with ExitStack() as stack:
+            dead = {epoch for epoch in sorted(epochs) if stack.enter_context(w.owner.hold_dead(epoch))}
+            changed: list[str] = []
+
+            def decide(view: View) -> list[dict[str, Any]]:
+                moves = []
+                for op in view.operations.values():
+                    if op.epoch not in dead or op.state not in (State.QUEUED, State.CLAIMED, State.DISPATCHED):
+                        continue
+                    changed.append(op.operation_id)
+                    if op.state is State.QUEUED:
+                        gone = Failure("browser", "the process that was to send this ended before it did; nothing was sent", "run it again")
+                        moves.append(records.move(op, State.REJECTED, epoch=op.epoch, actor="recovery", reason="owner gone while queued",
+                                                  **records.failure_fields(gone)))
+                    else:
+                        moves.append(records.move(op, State.UNCERTAIN, epoch=op.epoch, actor="recovery",
+                                                  reason=f"owner gone while {op.state.value}"))
+                return moves
+
+            if not dead:
+                return []
+            view = w.ledger.transact(decide)
+        return [view.operations[i] for i in changed]
+
+    # Shared
+
+    def _known(self, view: View, operation_id: str) -> Operation:
+        op = view.get(operation_id)
+        if op is None:
+            raise Refused(f"{operation_id} is not in the ledger")
+        return op
+
+    def _move(self, op: Operation, to: State, reason: str, *, actor: Actor = "worker", **facts: Any) -> dict[str, Any]:
+        epoch = self._w.owner.epoch if actor == "worker" else op.epoch
+        return records.move(op, to, epoch=epoch, actor=actor, reason=reason, **facts)
+
+    def _note(self, operation_id: str, state: State | None, reason: str, *, actor: Actor = "worker", **facts: Any) -> Operation:
+        def decide(view: View) -> list[dict[str, Any]]:
+            op = self._known(view, operation_id)
+            if state is not None and op.state is not state:
+                raise Refused(f"{operation_id} is {op.state}, not {state}")
+            return [self._move(op, op.state, reason, actor=actor, **facts)]
+
+        return self._transact(operation_id, decide)
+
+    def _transact(self, operation_id: str, decide: records.Decide) -> Operation:
+        try:
+            return self._w.ledger.transact(decide).operations[operation_id]
+        except IllegalStep as error:
+            raise Refused(str(error)) from None
+
+    def _at(self) -> str:
+        return records.rfc3339(self._w.clock.now().wall)
+
+
+def conflict(operation_id: str) -> Failure:
+    return Failure("conflict", f"operation {operation_id} was admitted with another request; nothing was sent now and nothing changed",
+                   f"ask-gpt ops show {operation_id}, or send under a new id")
+
+
+def expired(operation_id: str) -> Failure:
+    return Failure("expired", f"operation {operation_id} is unknown and older than its receipt would be: it may have been sent long ago",
+                   "never send it again under a new id before looking in the log of its conversation")

@@ -1,0 +1,204 @@
+"""Reading back: a bare `resume` sends nothing, brings the log up to date and says what the newest turn is.
+
+For an operation it gives the answer to that very message, found by its recorded id; for a conversation its last turn, whoever began it.
+An uncertain operation whose message is seen becomes accepted here, with its evidence. Hydration never changes a state by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from gptbridge.core.conversation import SiteConversation, SiteTurn, completed_by, find_message
+from gptbridge.core.conversation import read as read_conversation
+from gptbridge.core.errors import Failure
+from gptbridge.core.ledger import Operation
+from gptbridge.core.lifecycle import State
+from gptbridge.core.ports import Page, World
+from gptbridge.flow import reconciling, recording
+from gptbridge.flow.custody import Custody
+
+FOLLOW_S = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBack:
+    """What was found: `slug` ok, still-answering, answer-failed, answer-lost, uncertain or the row's own; `warning` for a person."""
+
+    slug: str
+    conversation_id: str | None
+    operation: Operation | None
+    user_message_id: str | None = None
+    warning: str | None = None
+
+
+def read_back(w: World, custody: Custody, *, conversation_id: str | None = None, operation_id: str | None = None) -> ReadBack:
+    """`resume ID|OPERATION` without a prompt. Exactly one of the two is given."""
+    custody.recover()
+    until = w.clock.now().boottime + w.settings.wait
+    heed = _heed(w)
+    op = w.ledger.view().get(operation_id) if operation_id is not None else None
+    if operation_id is not None:
+        if op is None:
+            raise Failure("bad-input", f"operation {operation_id} is not in the ledger", "ask-gpt ops list")
+        op = _followed(w, custody, op, until, heed)
+        if op.sent == "no":
+            return ReadBack(op.slug, None, op)
+        conversation_id = op.conversation_id or (op.target if op.kind == "resume" else None)
+    else:
+        assert conversation_id is not None
+        live = [o for o in w.ledger.view().of_conversation(conversation_id) if not o.ended and o.state is not State.UNCERTAIN]
+        if live and w.locks.is_held(conversation_id):
+            # A worker of ours holds the conversation: follow it without the lock, at most `--wait`.
+            _followed(w, custody, live[-1], until, heed)
+    return _look(w, custody, op, conversation_id, until, heed)
+
+
+def _followed(w: World, custody: Custody, op: Operation, until: float, heed: Callable[[], None]) -> Operation:
+    """The row when its live worker is done with it, or as it stands when patience ends."""
+    while True:
+        custody.recover()
+        now = w.ledger.view().operations[op.operation_id]
+        with w.owner.hold_dead(now.epoch) as dead:
+            pass
+        if now.ended or now.state is State.UNCERTAIN or dead or w.clock.now().boottime >= until:
+            return now
+        heed()
+        w.clock.sleep(FOLLOW_S)
+
+
+def _look(w: World, custody: Custody, op: Operation | None, conversation_id: str | None, until: float,
+          heed: Callable[[], None]) -> ReadBack:
+    with ExitStack() as places:
+        left = max(until - w.clock.now().boottime, 0.0)
+        expected = _registered_account(w, conversation_id) if conversation_id is not None else (op.account if op else None)
+        if conversation_id is not None:
+            try:
+                places.enter_context(w.locks.conversation(conversation_id, wait_s=left, heed=heed))
+            except Failure as failure:
+                if failure.slug == "busy" and op is not None:
+                    return ReadBack(op.slug, conversation_id, op)
+                raise
+        place = places.enter_context(w.locks.seat(wait_s=left, heed=heed))
+        with w.locks.dead_seats() as dead:
+            for free in [place, *dead]:
+                if (window := free.window()) is not None:
+                    w.browser.bury(window)
+                    free.note_window(None)
+        window, seat = w.browser.seat()
+        place.note_window(window)
+        try:
+            seat.gate.arm()  # reading needs no send: whatever this page tries is failed
+            seat.page.open(None)
+            account = seat.page.session().account
+            if expected is not None and expected != account:
+                raise Failure("account-mismatch", f"the conversation belongs to account {expected}, but the page is signed in as {account}",
+                              "sign in with the other account: ask-gpt login")
+            if op is not None:
+                op, conversation_id = _reconciled(w, custody, seat.page, op, conversation_id, account, places, heed)
+                if conversation_id is None:
+                    return ReadBack(op.slug, None, op)
+            assert conversation_id is not None
+            return _read(w, custody, seat.page, op, conversation_id, account, until, heed)
+        finally:
+            seat.close()
+            place.note_window(None)
+
+
+def _reconciled(w: World, custody: Custody, page: Page, op: Operation, conversation_id: str | None, account: str, places: ExitStack,
+                heed: Callable[[], None]) -> tuple[Operation, str | None]:
+    """An uncertain operation, looked for by its recorded id; accepted with evidence when it is there."""
+    if op.state is not State.UNCERTAIN:
+        return op, conversation_id
+    sighting = reconciling.find(w, page, op, heed=heed)
+    if sighting is None:
+        return op, conversation_id
+    if conversation_id is None:
+        conversation_id = sighting.conversation_id
+        places.enter_context(w.locks.fresh_conversation(conversation_id))
+    op = custody.accept(op.operation_id, reconciling.receipt(op, sighting), actor="resume",
+                        evidence=sighting.evidence(recording.url_of(w, conversation_id)))
+    recording.register(w, conversation_id, account, _spooled(w, op), w.clock.now().wall)
+    return op, conversation_id
+
+
+def _read(w: World, custody: Custody, page: Page, op: Operation | None, conversation_id: str, account: str, until: float,
+          heed: Callable[[], None]) -> ReadBack:
+    document = page.conversation(conversation_id)
+    site = read_conversation(document, conversation_id=conversation_id)
+    w.caller.emit({"type": "meta", "conversation_id": conversation_id, "url": recording.url_of(w, conversation_id)})
+    for other in w.ledger.view().of_conversation(conversation_id):
+        _settle_by_site(w, custody, document, site, other, conversation_id)
+    view = w.ledger.view()
+    recording.hydrate(w, site, conversation_id, account, view)
+    recording.retitle(w, conversation_id, site.title)
+    w.logs.copy(conversation_id)
+    warning = None if site.complete else "the site's account of this conversation is incomplete; so is the log"
+    if op is not None:
+        op = view.operations[op.operation_id]
+        return ReadBack(op.slug, conversation_id, op, op.site_message_id or op.user_message_id, warning)
+    if not site.turns:
+        return ReadBack("answer-lost", conversation_id, None, None, warning)
+    newest = site.turns[-1]
+    slug, said = _verdict(newest)
+    return ReadBack(slug, conversation_id, view.by_message(newest.user_message_id or ""), newest.user_message_id or newest.node_ids[0],
+                    said or warning)
+
+
+def _settle_by_site(w: World, custody: Custody, document: dict[str, object], site: SiteConversation, op: Operation,
+                    conversation_id: str) -> None:
+    """What the conversation itself proves about an operation of ours whose worker is gone: seen, answered, failed, stopped."""
+    if op.state not in (State.UNCERTAIN, State.ACCEPTED) or op.ended or not op.message_ids():
+        return
+    with w.owner.hold_dead(op.epoch) as dead:
+        if not dead and op.epoch != w.owner.epoch:
+            return  # its worker lives and sees more than we do
+        turn = next((t for t in site.turns if (t.user_message_id or "").lower() in op.message_ids()), None)
+        if op.state is State.UNCERTAIN:
+            sighted = next((s for m in sorted(op.message_ids()) if (s := find_message(document, m)) is not None), None)
+            if sighted is None:
+                return
+            seen = reconciling.Sighting(conversation_id, sighted, document)
+            op = custody.accept(op.operation_id, reconciling.receipt(op, seen), actor="resume",
+                                evidence=seen.evidence(recording.url_of(w, conversation_id)))
+            turn = turn or sighted.answer_turn
+        final = next((t for m in sorted(op.message_ids()) if (t := completed_by(document, m)) is not None), None)
+        if final is not None:
+            custody.complete(op.operation_id, actor="resume", title=site.title, site_model=final.model, site_effort=final.effort)
+        elif turn is not None and turn.state in ("failed", "stopped"):
+            custody.end_turn(op.operation_id, turn.state, f"the site shows the turn as {turn.state}", actor="resume")
+
+
+def _verdict(turn: SiteTurn) -> tuple[str, str | None]:
+    """The newest turn of a conversation, whoever began it and in whatever old format (contract.md)."""
+    match turn.state:
+        case "completed" | "empty" if turn.answer is not None:
+            return "ok", None
+        case "stopped":
+            return "ok", "the newest answer was stopped before its end"
+        case "answering":
+            return "still-answering", None
+        case "failed":
+            return "answer-failed", None
+        case _:
+            return "answer-lost", None
+
+
+def _registered_account(w: World, conversation_id: str) -> str:
+    registered = w.registry.get(conversation_id)
+    if registered is None:
+        raise Failure("unknown-conversation", f"conversation {conversation_id} is not in the registry of this home", "ask-gpt list 0")
+    return registered.account
+
+
+def _spooled(w: World, op: Operation) -> str:
+    return (w.spool.prompt(op.operation_id) or b"").decode("utf-8", "surrogatepass")
+
+
+def _heed(w: World) -> Callable[[], None]:
+    def heed() -> None:
+        wish = w.caller.wants()
+        if wish is not None or w.caller.gone():
+            raise Failure("interrupted" if wish == "interrupt" else "terminated", "stopped; nothing was sent", "run it again")
+    return heed

@@ -1,0 +1,389 @@
+"""One send, in order: the steps between an admitted operation and the end of its turn, each with its reason.
+
+> At most one send request is released by the page per operation id, across threads, processes, crashes and restarts that share one
+> state directory on a local file system with working flock and fsync, and not restored from a backup. Chrome's own network stack may
+> repeat that very request, with the same message id, when a connection dies before any answer; nothing above it can see that.
+
+Runs in the worker, which owns locks, gate and log for the whole turn. Everything up to the commit can fail safely; between commit and
+release the worker is the witness who knows whether something left; after the release only ids decide. Ends with the operation's row
+settled as far as it can be known here; the caller builds the document from ledger and log.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+from gptbridge.core import pacing
+from gptbridge.core.conversation import read as read_conversation
+from gptbridge.core.errors import Failure
+from gptbridge.core.ledger import Operation
+from gptbridge.core.lifecycle import State
+from gptbridge.core.operation import NEW, draft_digest
+from gptbridge.core.pacing import Stamp
+from gptbridge.core.ports import Gate, Held, Page, PageFacts, Seat, SeatLock, Session, World
+from gptbridge.flow import recording
+from gptbridge.flow.answering import Answering
+from gptbridge.flow.custody import Custody, Refused
+from gptbridge.flow.line import Line
+
+ROOM_BYTES = 64 * 2**20
+RETRY_S = 15.0  # between tries of a page that does not load
+POLL_S = 0.25
+
+
+class Stopped(Exception):
+    """Nobody waits any more, and nothing has left."""
+
+    def __init__(self, by: str) -> None:
+        super().__init__(by)
+        self.by = by
+
+
+class Sending:
+    """One operation's way through the gate. `run` is the order; nothing else calls the steps."""
+
+    def __init__(self, world: World, custody: Custody, operation: Operation, prompt: str) -> None:
+        self._w, self._custody, self._op, self._prompt = world, custody, operation, prompt
+        self._id = operation.operation_id
+        self._deadline = world.clock.now().boottime + world.settings.queue_wait
+        self._places = ExitStack()
+        self._place: SeatLock
+        self._seat: Seat | None = None
+        self._session: Session
+        self._parent: str | None = None
+        self._line: Line
+        self._committed = 0.0  # boottime of the durable commit
+        self._held: Held | None = None
+        self._pressed = False
+        self._released = False
+
+    # The order
+
+    def run(self) -> None:
+        try:
+            self._prepare()
+            while True:
+                self._line.wait()
+                self._type()
+                if self._commit():
+                    break
+                self._page.clear()  # another one of the account came first: nothing waits in a composer while the line moves
+            self._press()
+            held = self._pass_gate()
+            Answering(self._w, self._custody, self._op, self._prompt, self._page, self._gate, self._places, held).run()
+        except Stopped as stopped:
+            self._settle_stop(stopped.by)
+        except Failure as failure:
+            self._settle(failure)
+        except Refused as refused:  # the ledger says that this is not ours any more: no click follows, and nothing is written
+            self._shut()
+            raise Failure("state-corrupt", f"operation {self._id}: {refused}", f"ask-gpt ops show {self._id}") from refused
+        except BaseException:
+            self._shut()  # a held request must be failed before anything is closed: closing can let it go
+            raise
+        finally:
+            self._leave()
+
+    # 2. Places, page and proof: still queued, all of this can fail safely
+
+    def _prepare(self) -> None:
+        w, target = self._w, self._op.target
+        if target != NEW:
+            # Before navigating, and held to the end of the turn: two turns in one conversation would take each other's parent.
+            self._places.enter_context(w.locks.conversation(target, wait_s=self._left(), heed=self._heed))
+        self._place = self._places.enter_context(w.locks.seat(wait_s=self._left(), heed=self._heed))
+        self._bury_the_dead()
+        while True:
+            try:
+                self._open()
+                break
+            except Failure as failure:
+                if not failure.again or self._left() <= RETRY_S:
+                    raise
+                self._close_seat()
+                self._sleep(RETRY_S)
+        self._op = self._custody.ready(self._id, self._session.account)
+        self._line = Line(w, self._custody, self._op, self._session.account, self._heed)
+
+    def _bury_the_dead(self) -> None:
+        """Windows of dead owners first: one of them may hold a page that still wants to send (GT-18)."""
+        w = self._w
+        with w.locks.dead_seats() as places:
+            for place in [self._place, *places]:
+                window = place.window()
+                if window:
+                    w.browser.bury(window)
+                    place.note_window(None)
+
+    def _open(self) -> None:
+        w, target = self._w, self._op.target
+        window, self._seat = w.browser.seat()
+        self._place.note_window(window)
+        # Armed closed before the first navigation: a page that sends by itself while it loads must find a closed gate.
+        self._gate.arm()
+        self._heed()
+        self._page.open(None if target == NEW else target)
+        self._session = self._page.session()
+        self._check_account()
+        if target != NEW:
+            document = self._page.conversation(target)
+            site = read_conversation(document, conversation_id=target)
+            if not site.turns:
+                raise Failure("unknown-conversation", f"conversation {target} holds no turn; nothing was sent", "")
+            self._parent = site.newest_node_id
+            recording.hydrate(w, site, target, self._session.account, w.ledger.view())
+            recording.retitle(w, target, site.title)
+            w.caller.emit({"type": "meta", "conversation_id": target, "url": recording.url_of(w, target)})
+        self._empty_composer()
+
+    def _check_account(self) -> None:
+        """As bound: by config, by the registry for a known conversation."""
+        w, current = self._w, self._session.account
+        registered = w.registry.get(self._op.target) if self._op.target != NEW else None
+        if self._op.target != NEW and registered is None:
+            raise Failure("unknown-conversation", f"conversation {self._op.target} is not in the registry; nothing was sent",
+                          "ask-gpt list 0")
+        for expected, whose in ((registered.account if registered else None, "the conversation belongs to"),
+                                (w.settings.account, "the configuration names")):
+            if expected is not None and expected != current:
+                raise Failure("account-mismatch", f"{whose} account {expected}, but the page is signed in as {current}; nothing was sent",
+                              "sign in with the other account: ask-gpt login")
+
+    def _empty_composer(self) -> None:
+        """A draft that is one of our own prompts is cleared; any other is a person's, and is never sent with ours (SM-27)."""
+        facts = self._page.facts()
+        self._check_place(facts)
+        if facts.composer or facts.chips:
+            ours = {op.prompt_sha256 for op in self._w.ledger.view().operations.values()}
+            if facts.chips or draft_digest(facts.composer or "") not in ours:
+                raise Failure("needs-human", "the composer holds a draft that is not ours; nothing was sent",
+                              "send or delete that draft in the browser, then run this again")
+            self._page.clear()
+
+    # 3 and 4. The line, the text, and the commit
+
+    def _type(self) -> None:
+        """Typed last and read back whole; text that vanished may be typed once more, but only if the closed gate saw no send."""
+        for last in (False, True):
+            self._gate.watch(self._prompt)
+            self._page.type(self._prompt)
+            facts = self._page.facts()
+            self._check_place(facts)
+            if facts.composer == self._prompt and not facts.chips:
+                return
+            if last or self._gate.notes():
+                break
+            self._page.clear()
+        raise Failure("site-changed", "the composer did not keep the text exactly as given; nothing was sent",
+                      "try again; a long text may be too long for the page")
+
+    def _check_place(self, facts: PageFacts) -> None:
+        target = self._op.target
+        if facts.composer is None:
+            raise Failure("site-changed", "the page shows no composer; nothing was sent", "look at the page: ask-gpt login")
+        if facts.mode != "chat":
+            raise Failure("site-changed", f"the page stands in another mode ({facts.mode}); nothing was sent",
+                          "switch it back to Chat by hand")
+        if facts.temporary:
+            raise Failure("site-changed", "the page shows a temporary chat; nothing was sent", "leave the temporary chat by hand")
+        if facts.conversation_id != (None if target == NEW else target):
+            # A missing conversation redirects to the home page: typing there would start a new chat.
+            raise Failure("unknown-conversation", f"the page left conversation {target}; nothing was sent", "look at it in a browser")
+
+    def _commit(self) -> bool:
+        """`claimed`, `dispatched` and the stamp, durable in this order, before any click: the stamp may then never name a record that a
+        crash lost. False when it is not our turn after all."""
+        w, account = self._w, self._session.account
+        typed = w.clock.now().boottime
+        if self._page.session().account != account:
+            raise Failure("account-mismatch", "the page changed its account before the click; nothing was sent", "ask-gpt login")
+        with w.locks.dispatch(account):
+            self._heed()
+            w.locks.probe()
+            if w.host.free_bytes() < ROOM_BYTES:
+                raise Failure("state-unwritable", "less than 64 MiB are free where the ledger lies; nothing was sent", "make room")
+            if w.clock.now().boottime - typed > pacing.TURN_S or self._line.gap_left() > 0.0:
+                return False
+            claimed = self._custody.claim(self._id, account, first=self._line.may_go)
+            if claimed is None:
+                return self._lost_turn()
+            self._op = claimed
+            dispatched = self._custody.dispatch(self._id)
+            if dispatched is None:
+                raise Refused("its claim is not in the ledger")
+            self._op = dispatched
+            now = w.clock.now()
+            self._committed = now.boottime
+            w.stamps.write(account, Stamp(now.wall, now.boottime, now.boot_id, dispatched.seq))
+        w.caller.emit({"type": "state", "state": "dispatched"})
+        return True
+
+    def _lost_turn(self) -> bool:
+        op = self._w.ledger.view().get(self._id)
+        if op is None or op.state is not State.QUEUED or op.epoch != self._w.owner.epoch:
+            raise Refused("another process settled it")
+        return False
+
+    # 5. One click
+
+    def _press(self) -> None:
+        """No loop stands around the click, and after it nothing is typed again."""
+        if self._age() > pacing.COMMIT_TO_CLICK_S:
+            raise Failure("browser", "this process was held up between commit and click; nothing was sent", "run it again under a new id")
+        self._gate.open_once()
+        self._pressed = True
+        try:
+            self._page.press()
+        except Failure:
+            pass  # a click that reports failure may still have happened: only the gate can tell
+
+    # 6. The gate: the id is on disk before the request may leave
+
+    def _pass_gate(self) -> Held:
+        held = self._wait_for_request()
+        self._held = held
+        difference = self._difference(held)
+        if difference is not None:
+            raise difference
+        self._op = self._custody.held(self._id, held.user_message_ids[0], held.parent_message_id)
+        # Looked at once more, with the id on disk: this process may have been stopped for an hour in between.
+        if self._age() > pacing.HELD_S:
+            raise Failure("browser", "the request was held too long; it was not released", "run it again under a new id")
+        if self._page.session().account != self._session.account:
+            raise Failure("account-mismatch", "the page changed its account at the click; the request was not released", "ask-gpt login")
+        self._released = True  # from here on only an answer of the gate can say that nothing left
+        if not self._gate.release(held):
+            self._released = False
+            self._held = None
+            raise Failure("site-changed", "the page took its request back before it was released; nothing was sent",
+                          "run it again under a new id")
+        self._op = self._custody.released(self._id)
+        return held
+
+    def _wait_for_request(self) -> Held:
+        until = self._w.clock.now().boottime + pacing.CLICK_TO_REQUEST_S
+        while self._w.clock.now().boottime < until:
+            held = self._gate.wait(POLL_S)
+            if held is not None:
+                return held
+        raise Failure("site-changed", "the page made no request within 30 s of the click", "look at the page: ask-gpt login")
+
+    def _difference(self, held: Held) -> Failure | None:
+        """What the page was about to send, compared with what was admitted; any difference is named, and nothing else is sent."""
+        op, hint = self._op, "nothing was sent; ask-gpt ops show " + self._id
+        expected = None if op.target == NEW else op.target
+        if not held.readable or len(held.user_message_ids) != 1 or held.other_messages:
+            return Failure("site-changed", "the page's request does not hold exactly one message of the user", hint)
+        if held.user_texts[0] != self._prompt:
+            return Failure("bad-input", "the page's request holds another text than was given", hint)
+        if held.account_id is not None and self._session.account_id not in (None, held.account_id):
+            return Failure("account-mismatch", "the page's request names another account", hint)
+        checks = (("action", held.action, "next"), ("conversation", held.conversation_id, expected),
+                  ("temporary chat", held.temporary, False), ("attachments", len(held.attachments), 0))
+        for name, found, wanted in checks:
+            if found != wanted:
+                return Failure("site-changed", f"the page's request differs from what was admitted: {name}", hint)
+        if expected is not None and held.parent_message_id != self._parent:
+            return Failure("site-changed", "the page's request hangs on another message than the newest that was read: parent", hint)
+        if op.effort not in (None, held.effort) or op.model not in (None, held.model):
+            return Failure("site-changed", "the page's request differs from what was admitted: model or effort", hint)
+        return None
+
+    # Ends
+
+    def _settle(self, failure: Failure) -> None:
+        """The witness's verdict. After the click, `rejected` needs proof: the gate let nothing through, was attached to the end, and no
+        request, beacon or socket frame carried the text."""
+        nothing_left = self._shut()
+        op = self._w.ledger.view().get(self._id)
+        if op is None or op.ended or op.state in (State.ACCEPTED, State.UNCERTAIN):
+            raise failure
+        try:
+            self._op = self._custody.fail(self._id, failure, nothing_left=nothing_left)
+        except Failure:
+            self._w.ledger.reopen()  # the failed append was the last word of that descriptor; the witness may open anew, once
+            self._op = self._custody.fail(self._id, failure, nothing_left=nothing_left)
+        self._log_failure(failure)
+
+    def _settle_stop(self, by: str) -> None:
+        """Only before the commit: after it the caller's stop ends its patience, not the operation."""
+        self._shut()
+        slug = "interrupted" if by == "interrupt" else "terminated"
+        failure = Failure(slug, "stopped before the message left; nothing was sent", "run it again")
+        self._op = self._custody.stop(self._id, by, failure)
+        self._log_failure(failure)
+
+    def _shut(self) -> bool:
+        """Close the gate for good, failing what it holds. True: proof that nothing left.
+
+        After the click the proof is complete only when the window is gone: a page may still send while it closes, and the gate, which
+        stays attached until then, fails that too (GT-06).
+        """
+        if self._seat is None:
+            return not self._pressed
+        gate, refused = self._gate, True
+        if self._held is not None and not self._released:
+            refused = gate.refuse(self._held)
+        gate.shut()
+        if not self._pressed:
+            return True
+        self._close_seat()
+        return refused and not self._released and gate.connected and gate.traces() == 0
+
+    def _log_failure(self, failure: Failure) -> None:
+        try:
+            recording.write_turn(self._w, self._op, self._prompt, None, state="failed", failure=failure)
+        except Failure as unwritten:
+            self._w.caller.emit({"type": "warning", "message": unwritten.message})
+
+    def _leave(self) -> None:
+        """Last act: window closed behind a closed gate, the stamp's number raised to the operation's last record, locks free."""
+        self._close_seat()
+        try:
+            op = self._w.ledger.view().get(self._id)
+            if op is not None and op.dispatched_at is not None and op.account is not None:
+                self._w.stamps.raise_seq(op.account, op.seq)
+        except Failure as failure:
+            self._w.caller.emit({"type": "warning", "message": failure.message})
+        finally:
+            self._places.close()
+
+    def _close_seat(self) -> None:
+        if self._seat is not None:
+            self._seat.close()
+            self._seat = None
+            self._place.note_window(None)
+
+    # Small things
+
+    @property
+    def _page(self) -> Page:
+        assert self._seat is not None
+        return self._seat.page
+
+    @property
+    def _gate(self) -> Gate:
+        assert self._seat is not None
+        return self._seat.gate
+
+    def _age(self) -> float:
+        return self._w.clock.now().boottime - self._committed
+
+    def _left(self) -> float:
+        return max(self._deadline - self._w.clock.now().boottime, 0.0)
+
+    def _sleep(self, seconds: float) -> None:
+        until = self._w.clock.now().boottime + seconds
+        while (left := until - self._w.clock.now().boottime) > 0.0:
+            self._heed()
+            self._w.clock.sleep(min(left, 1.0))
+
+    def _heed(self) -> None:
+        """Before the commit: nobody sends what nobody waits for any more."""
+        wish = self._w.caller.wants()
+        if wish is not None:
+            raise Stopped(wish)
+        if self._w.caller.gone():
+            raise Stopped("front")
+        if self._left() <= 0.0:
+            raise Failure("busy", "the time to wait before sending (--queue-wait) is over; nothing was sent", "run it again later")

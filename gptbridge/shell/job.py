@@ -1,0 +1,30 @@
+"""What a browser-using command was asked to do, parsed and checked, before any process is forked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One `send` or `resume`. Durations in seconds, None = configured default. Exactly as resolved: ids are whole, lower case.
+
+    prompt None: `resume` reads back. `conversation_id` and `operation_ref` exclude each other; both None means a new conversation.
+    """
+
+    command: Literal["send", "resume"]
+    prompt: str | None = None
+    conversation_id: str | None = None
+    operation_ref: str | None = None
+    operation_id: str | None = None
+    wait: float | None = None
+    queue_wait: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """How a command speaks: one JSON line on standard output, and how much on standard error."""
+
+    json: bool = False
+    quiet: bool = False
