@@ -27,7 +27,7 @@ _OPEN, _CLOSE, _SEP = "\ue200", "\ue201", "\ue202"
 _MARKS = re.compile("[\ue200-\ue204]")
 _NAME = r"turn\d+[A-Za-z_]+\d+"
 _SPAN = re.compile(
-    rf"{_OPEN}(?P<kind>[A-Za-z_][\w-]*)(?:{_SEP}(?P<payload>[^{_OPEN}{_CLOSE}]*))?{_CLOSE}"
+    rf"{_OPEN}(?P<kind>[A-Za-z_][\w-]*)(?:{_SEP}(?P<payload>[\[{{][^{_OPEN}{_CLOSE}]*|[^{_OPEN}{_CLOSE}\n]*))?{_CLOSE}"
     # Unfinished: at the end of the text everything goes; elsewhere only what is certainly the mark's own.
     rf"|{_OPEN}(?P<tail>[\w-]*(?:{_SEP}[^{_OPEN}{_CLOSE}\n]*)?)\Z"
     rf"|{_OPEN}(?:[A-Za-z_][\w-]*)(?:{_SEP}(?:{_NAME})?)+"

@@ -11,7 +11,6 @@ import json
 import re
 from collections.abc import Iterator
 from typing import Any
-from urllib.parse import unquote
 
 from gptbridge.core.citations import Sources, resolve
 from gptbridge.core.nodes import Node, dict_of, list_of, node_of, text_of
@@ -227,5 +226,13 @@ def sandbox_paths(text: str) -> Iterator[str]:
                     break
         path = target.removeprefix("sandbox:").strip()
         if closed and path.startswith("/"):
-            decoded = unquote(path)
-            yield path if "\ufffd" in decoded else decoded
+            yield _percent_decoded(path)
+
+
+def _percent_decoded(path: str) -> str:
+    """`path` with `%20` and the like decoded as UTF-8; unchanged if that gives none."""
+    raw = path.encode("utf-8", "surrogatepass")
+    try:
+        return re.sub(rb"%([0-9A-Fa-f]{2})", lambda m: bytes([int(m[1], 16)]), raw).decode("utf-8")
+    except UnicodeDecodeError:
+        return path

@@ -37,6 +37,8 @@ def escape(text: str) -> str:
 
 def unescape(text: str) -> str:
     """The inverse of `escape`, for any choice of escaped code points; what is no whole escape stays as it stands."""
+    # `<` is by far the most frequent one; no escape can arise from putting it back.
+    text = text.replace(MARK + "3C;", "<")
     return _ESCAPE.sub(_back, text) if MARK in text else text
 
 

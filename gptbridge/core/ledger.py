@@ -15,6 +15,7 @@ Pure. `fold` raises `Failure("state-corrupt")` for a newer format and `BrokenHis
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -172,7 +173,8 @@ def check_format(fields: Fields, name: str, fmt: str = FORMAT, version: int = VE
 
 
 def fold(records: Iterable[tuple[int, Fields]], view: View | None = None, *, with_history: bool = False) -> View:
-    """Records (seq, fields) in order -> the view; `view` continues an earlier fold (it is changed and returned)."""
+    """Records (seq, fields) in order -> the view; `view` continues an earlier fold (it is changed and returned, its rows are not)."""
+    fresh: set[str] | None = None if view is None else set()
     view = View() if view is None else view
     for seq, fields in records:
         if "format" in fields:
@@ -181,7 +183,7 @@ def fold(records: Iterable[tuple[int, Fields]], view: View | None = None, *, wit
             view.base = int(fields.get("base", 0))
             view.floor = max(view.floor, float(fields.get("floor", 0.0)))
         elif "operation_id" in fields:
-            _apply(view, seq, fields, with_history)
+            _apply(view, seq, fields, with_history, fresh)
         if "floor" in fields and "format" not in fields:  # a person accepted a loss
             view.floor = max(view.floor, float(fields["floor"]))
         view.last_seq = seq
@@ -195,12 +197,17 @@ _COPIED = ("kind", "target", "fingerprint", "prompt_sha256", "prompt_bytes", "ef
 _ATTEMPT = ("ready_at", "blocking_reason", "error", "stop", "refusal", "request", "completed_at")
 
 
-def _apply(view: View, seq: int, fields: Fields, with_history: bool) -> None:
+def _apply(view: View, seq: int, fields: Fields, with_history: bool, fresh: set[str] | None) -> None:
+    """`fresh`: ids whose row this fold may change in place; None means all. A row that a caller may hold is replaced by a copy."""
     operation_id = str(fields["operation_id"])
     to = State(fields["state"])
     at = fields.get("at")
     op = view.operations.get(operation_id)
     before = op.state if op is not None else None
+    if op is not None and fresh is not None and operation_id not in fresh:
+        op = view.operations[operation_id] = copy(op)
+    if fresh is not None:
+        fresh.add(operation_id)
     if op is None:
         if to is not State.QUEUED:
             raise BrokenHistory(f"record {seq}: {operation_id} begins as {to}")

@@ -36,7 +36,7 @@ _WORD = re.compile("[a-z][a-z-]*")
 _NAME = re.compile("[a-z][a-z0-9-]*")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?Z")
 _PREV = re.compile("-|[0-9a-f]{16}")
-SEAL_LINES = (b"<!-- ask-gpt torn -->\n", b"*(interrupted)*\n")
+SEAL = b"\n<!-- ask-gpt torn -->\n\n*(interrupted)*\n"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,8 @@
 
 Reading starts afresh at every heading of ours, so damage stays in its own block; text of other hands between blocks is skipped. A block is
 `ok` when its length, its digest, its end mark's own sum and the digest of the block before it agree, and no NUL stands in it (a lost disk
-block). What is not ok is still read as far as it can be, and named in `problems`. Text of a block that was cut off ends at the cut: at a NUL
-run, half a character, half an escape or half a line of ours. Unknown sections, attributes and words of a later minor version are kept.
+block). What is not ok is still read as far as it can be, and named in `problems`. Text of a block that was cut off ends at the cut: at a
+NUL run, half a character, half an escape or half a line of ours. Unknown sections, attributes and words of a later minor version are kept.
 Pure; no bytes make `parse` raise.
 """
 
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, cast
 
 from gptbridge.core.escape import drop_cut_escape, unescape
-from gptbridge.core.log_block import SEAL_LINES, Block, Kind, Section, mark_sum
+from gptbridge.core.log_block import SEAL, Block, Kind, Section, mark_sum
 from gptbridge.core.log_header import read as read_header
 
 HEAD_START = b"\n## "
@@ -32,6 +32,7 @@ _END = re.compile(
     + rb") -->\n"
 )
 _LINES_OF_OURS = (b"### ", b"## turn ", b"## event ", b"<!-- ask-gpt ", b"*(interrupted)*")
+_SEALS_BEGUN = (SEAL, SEAL[:-16], SEAL[:-17])
 
 
 class Problem(NamedTuple):
@@ -172,30 +173,34 @@ def parse(data: bytes) -> Log:
 
 
 def torn_end(data: bytes, span: Span) -> int:
-    """How much of a file that ends in the unclosed block `span` is kept (an offset): cut are NULs and LFs at the end, half a character,
-    a line of ours without its LF, and a seal that was begun. Quoted bytes are never cut, nor the heading."""
+    """How much of a file that ends in the unclosed block `span` is kept (an offset). Cut are a NUL run at the end, half a character, a line
+    of ours without its LF, and a seal that was begun; never a quoted byte or the heading."""
     keep = len(data)
     while True:
         before = keep
-        keep = cut_half_character(data, cut_blank(data, keep, span.body), span.body)
+        while (shorter := cut_half_character(data, cut_nuls(data, keep, span.body), span.body)) < keep:
+            keep = shorter
         bol = data.rfind(b"\n", 0, keep) + 1
-        line = data[bol : min(keep, bol + 64)]
-        if line and bol >= span.body and any(ours.startswith(line) or line.startswith(ours) for ours in _LINES_OF_OURS):
+        if bol < keep and is_begun(data[bol : min(keep, bol + 64)], _LINES_OF_OURS):
             keep = bol
-        for sealed in SEAL_LINES:
-            if keep - len(sealed) >= span.body and data.endswith(b"\n" + sealed, 0, keep):
-                keep -= len(sealed)
+        for begun in _SEALS_BEGUN:
+            if keep - len(begun) >= span.body and data.endswith(begun, 0, keep):
+                keep -= len(begun)
         if keep == before:
             return keep
 
 
-def cut_blank(data: bytes, keep: int, floor: int) -> int:
-    """`keep` without the NULs and blank lines just before it, and not below `floor`; the LF that ends a line stays."""
-    end = keep
-    while keep > floor and data[keep - 1] in b"\0\n":
+def is_begun(line: bytes, ours: tuple[bytes, ...]) -> bool:
+    """Whether `line` is the beginning of a line that begins with one of `ours`, or goes on behind it."""
+    return any(begin.startswith(line) or line.startswith(begin) for begin in ours)
+
+
+def cut_nuls(data: bytes, keep: int, floor: int) -> int:
+    """`keep` without the NULs just before it, and not below `floor`."""
+    while keep > floor and data[keep - 1] == 0:
         low = max(floor, keep - 65536)
-        keep = low + len(data[low:keep].rstrip(b"\0\n"))
-    return keep + 1 if floor < keep < end and data[keep] == 10 else keep
+        keep = low + len(data[low:keep].rstrip(b"\0"))
+    return keep
 
 
 def cut_half_character(data: bytes, keep: int, floor: int) -> int:
@@ -224,20 +229,30 @@ def _block(data: bytes, span: Span, stop: int, digest: str, ok: bool, problems: 
     else:
         at -= 1
     heads = [m for p in _each(data, b"\n### ", at, stop) if (m := _SECTION.match(data, p, stop))]
-    ends = [m.start() for m in heads[1:]] + [stop]
-    sections = [s for m, end in zip(heads, ends, strict=True) if (s := _section(data, m, end))]
+    ends = [*(m.start() for m in heads[1:]), stop]
+    sections = [s for m, end in zip(heads, ends, strict=False) if (s := _section(data, m, end))]
     end = span.mark.stop if span.mark else span.stop
     return Block(span.kind, span.number, span.at, state, tuple(sections), attrs, span.words, digest, ok, span.start, end)
 
 
 def _section(data: bytes, head: re.Match[bytes], stop: int) -> Section | None:
     attrs = tuple(_split(head[2] or b""))
-    lines = data[head.end() : stop].decode("utf-8", "replace").split("\n")
-    quoted = [line[2:] if line[1:2] == " " else line[1:] for line in lines if line[:1] == ">"]
-    if not quoted:
+    text = _unquote(data[head.end() : stop].decode("utf-8", "replace"), "\r\n" if ("eol", "crlf") in attrs else "\n")
+    if text is None:
         return None
-    text = drop_cut_escape(("\r\n" if ("eol", "crlf") in attrs else "\n").join(quoted))
-    return Section(head[1].decode(), unescape(text), tuple(pair for pair in attrs if pair[0] != "eol"))
+    return Section(head[1].decode(), unescape(drop_cut_escape(text)), tuple(pair for pair in attrs if pair[0] != "eol"))
+
+
+def _unquote(lines: str, eol: str) -> str | None:
+    """What the quoted lines of `lines` say, None if there is none."""
+    # As the writer leaves them: one blank line, then quoted lines alone. Twice, since neighbours share their LF.
+    whole = lines[:-1].replace("\n>\n", "\n> \n").replace("\n>\n", "\n> \n")
+    whole = whole + " " if whole.endswith("\n>") else whole
+    count = whole.count("\n> ")
+    if count and count == lines.count("\n") - 1 and lines.startswith("\n> ") and lines.endswith("\n"):
+        return whole.replace("\n> ", eol)[len(eol) :]
+    quoted = [line[2:] if line[1:2] == " " else line[1:] for line in lines.split("\n") if line[:1] == ">"]
+    return eol.join(quoted) if quoted else None
 
 
 def _split(pairs: bytes) -> list[tuple[str, str]]:

@@ -1,7 +1,7 @@
 """How a log that was cut off in the middle of a block is made whole again, and what the next block will be called.
 
-Under the conversation's lock, before any append: truncate the file to `Tail.keep`, append `Tail.seal`. Every quoted byte stays; cut are only
-a NUL run, half a character, and a line of ours that never got its LF (a heading without its LF goes whole). Then the block says
+Under the conversation's lock, before any append: truncate the file to `Tail.keep`, append `Tail.seal`. Every quoted byte stays; cut are
+only a NUL run, half a character, and a line of ours that never got its LF (a heading without its LF goes whole). Then the block says
 `*(interrupted)*`, and is closed with `state=interrupted` and `cut=` bytes lost. Text of other hands is never removed. Sealing may itself be
 cut off at any byte and be done again; done twice it changes nothing. A log of a newer version is never touched. Pure; never raises.
 """
@@ -12,9 +12,9 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gptbridge.core.log_block import SEAL_LINES, Attrs, Block, Kind, Section, close_block, last_of_other, render_block
+from gptbridge.core.log_block import SEAL, Attrs, Block, Kind, Section, close_block, last_of_other, render_block
 from gptbridge.core.log_header import read as read_header
-from gptbridge.core.log_read import END_START, Log, Scan, Span, cut_blank, end_mark, scan, torn_end
+from gptbridge.core.log_read import END_START, Log, Scan, Span, cut_nuls, end_mark, is_begun, scan, torn_end
 
 
 @dataclass(slots=True)
@@ -95,8 +95,7 @@ def _torn(data: bytes, found: Scan, span: Span) -> Tail:
         # Only the last LF is missing: the block itself is all there.
         return Tail(False, *following, mark.sha256[:16], len(data), b"\n")
     keep = torn_end(data, span)
-    ending = b"" if data[keep - 1 : keep] == b"\n" else b"\n"
-    ending += b"".join(b"\n" + line for line in SEAL_LINES)
+    ending = SEAL if data[keep - 1] == 10 else b"\n" + SEAL
     body = data[span.start : keep] + ending
     other = found.last("event" if span.kind == "turn" else "turn")
     attrs = {"cut": str(len(data) - keep)} | last_of_other(span.kind, other)
@@ -106,11 +105,11 @@ def _torn(data: bytes, found: Scan, span: Span) -> Tail:
 
 def _behind(data: bytes, floor: int) -> tuple[int, bytes]:
     """What to keep, and to append, of what follows the last end mark: the first bytes of a block are cut, other hands' text is kept."""
-    keep = cut_blank(data, len(data), floor)
+    keep = cut_nuls(data, len(data), floor)
     bol = max(data.rfind(b"\n", 0, keep) + 1, floor)
-    line = data[bol:keep]
-    if line and any(ours.startswith(line) or line.startswith(ours) for ours in (b"## turn ", b"## event ")):
-        return cut_blank(data, bol, floor), b""
-    if keep > floor and data.find(b"\0", keep) < 0:
-        keep = len(data)
-    return keep, b"\n" if line else b""
+    if bol < keep and is_begun(data[bol : min(keep, bol + 64)], (b"## turn ", b"## event ")):
+        keep = bol
+    if not data[floor:keep].strip(b"\n"):
+        # A block's first LF is all that was written of it.
+        return floor, b""
+    return keep, b"" if data[keep - 1] == 10 else b"\n"

@@ -29,12 +29,14 @@ def disarm(text: str) -> str:
     while len(out) < len(lines):
         at = len(out)
         line = lines[at]
+        if "`" not in line and "~" not in line:
+            paired = paired or not line.strip(" \t")
+            out.append(_escape(line))
+            continue
         fence = _FENCE.match(line)
         if not fence:
             if _NESTED_FENCE.match(line):
                 break
-            if not line.strip(" \t"):
-                paired = True
             line, paired = _spans(line, paired)
             out.append(line)
             continue

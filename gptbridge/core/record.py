@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -73,6 +73,10 @@ class Scan:
     @property
     def size(self) -> int:
         return self.clean_size + self.torn_size
+
+    def pairs(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """(number, fields) of every valid record, as the folds take them."""
+        return ((record.seq, record.fields) for record in self.records)
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -151,6 +155,8 @@ def scan(data: bytes, *, first_seq: int = 1, after: Scan | None = None) -> Scan:
     first_seq: the number of the first record of a file that carries no `base`. Never raises for any bytes.
     """
     old = after or Scan(next_seq=first_seq)
+    if after is not None and not data and not after.torn:
+        return after
     records, damage = list(old.records), list(old.damage)
     line_no, offset, bad = old.lines, old.clean_size, old.bad_since
     expected = old.next_seq - bad

@@ -97,22 +97,25 @@ def _retry(outcome: Outcome, sending: bool) -> str:
 
 def error_of(outcome: Outcome) -> dict[str, str]:
     failure = outcome.failure or SENTENCES.get(outcome.slug) or Failure(outcome.slug, outcome.slug)
-    hint = failure.hint
     op = outcome.operation
+    hint = failure.hint.replace("OPERATION", op.operation_id) if op is not None else failure.hint
     if op is not None and op.claimed and op.state in (State.REJECTED, State.STOPPED):
         hint = (hint + "; " if hint else "") + "this operation id is spent, a new one may send it"
     return {"code": outcome.slug, "message": failure.message, "hint": hint}
 
 
-SENTENCES: dict[str, Failure] = {
-    "still-answering": Failure("still-answering", "the message was sent and the answer is not complete yet", "ask-gpt resume OPERATION reads it"),
-    "answer-lost": Failure("answer-lost", "the message was sent, but its answer cannot be read", "open the conversation in a browser"),
-    "answer-failed": Failure("answer-failed", "the message was sent and the site failed to answer it; nothing was pressed",
-                             "look at the conversation before asking again"),
-    "record-failed": Failure("record-failed", "the message was sent, but a file of ours could not be written", "make room, then ask-gpt resume"),
-    "uncertain": Failure("uncertain", "whether the message left is not known; it was not and will not be sent again",
-                         "ask-gpt ops show OPERATION, and look at the conversation; do not resend"),
-}
+SENTENCES: dict[str, Failure] = {f.slug: f for f in (
+    Failure("still-answering", "the message was sent and the answer is not complete yet", "ask-gpt resume OPERATION reads it"),
+    Failure("answer-lost", "the message was sent, but its answer cannot be read", "open the conversation in a browser"),
+    Failure("answer-failed", "the message was sent and the site failed to answer it; nothing was pressed",
+            "look at the conversation before asking again"),
+    Failure("record-failed", "the message was sent, but a file of ours could not be written", "make room, then ask-gpt resume OPERATION"),
+    Failure("uncertain", "whether the message left is not known; it was not and will not be sent again",
+            "look at the conversation and at ask-gpt ops show OPERATION; do not resend"),
+    Failure("interrupted", "interrupted", ""),
+    Failure("terminated", "terminated", ""),
+    Failure("busy", "it still waits to be sent by another process; nothing was sent yet", "run the same command again to follow it"),
+)}
 
 
 def next_steps(outcome: Outcome) -> list[list[str]]:

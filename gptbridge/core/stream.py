@@ -21,12 +21,11 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from gptbridge.core import content
+from gptbridge.core import content, deltas
 from gptbridge.core.citations import resolve
+from gptbridge.core.deltas import Misfit
 from gptbridge.core.nodes import Node, conversation_id_of, dict_of, list_of, node_of, text_of
-
-_MAX_DEPTH = 8
-_OPS = frozenset({"add", "append", "replace", "patch", "remove", "truncate"})
+from gptbridge.core.sse import EventLines
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +83,6 @@ class SiteError:
 StreamFact = ConversationNamed | InputMessage | MessageState | Title | Completed | Done | SiteError
 
 
-class _Bad(Exception):
-    """A frame that does not fit what came before it."""
-
-
 class ReplyStream:
     """Feed it bytes as they come; it gives facts in order. finished: `Completed` or `Done` was seen; the mere end of the bytes
     is no finish. malformed: frames skipped so far."""
@@ -95,9 +90,7 @@ class ReplyStream:
     def __init__(self) -> None:
         self.finished = False
         self.malformed = 0
-        self._bytes = bytearray()
-        self._scan = 0
-        self._data: list[str] = []
+        self._events = EventLines()
         self._closed = False
         self._facts: list[StreamFact] = []
         self._messages: dict[object, Any] = {}
@@ -111,58 +104,21 @@ class ReplyStream:
 
     def feed(self, data: bytes) -> list[StreamFact]:
         """The facts in `data` and what was held back before; a message that changed often is told once, as it stands at the end."""
-        self._bytes += data
-        start = 0
-        while True:
-            cut = self._line_end(start)
-            if cut is None:
-                break
-            end, after = cut
-            self._line(bytes(self._bytes[start:end]))
-            start = self._scan = after
-        del self._bytes[:start]
-        self._scan -= start
+        for lines in self._events.feed(data):
+            self._dispatch(lines)
         return self._take()
 
     def close(self) -> list[StreamFact]:
         """The bytes are over: the last line and frame count although nothing ended them."""
-        line = bytes(self._bytes).rstrip(b"\r")
-        self._bytes.clear()
-        self._scan = 0
-        self._line(line)
-        self._dispatch()
+        for lines in self._events.close():
+            self._dispatch(lines)
         return self._take()
 
-    def _line_end(self, start: int) -> tuple[int, int] | None:
-        at = max(start, self._scan)
-        feed, turn = self._bytes.find(b"\n", at), self._bytes.find(b"\r", at)
-        if turn >= 0 and (feed < 0 or turn < feed):
-            if turn + 1 == len(self._bytes):  # the second half of CRLF may still come
-                self._scan = turn
-                return None
-            return turn, turn + 2 if self._bytes[turn + 1] == 0x0A else turn + 1
-        if feed >= 0:
-            return feed, feed + 1
-        self._scan = len(self._bytes)
-        return None
-
-    def _line(self, raw: bytes) -> None:
-        if not raw:
-            self._dispatch()
-            return
-        line = raw.decode("utf-8", "replace").removeprefix("\ufeff")
-        if line.startswith("data:"):
-            value = line[5:].removeprefix(" ")
-            self._data.append(value)
-            if value.strip() == "[DONE]":
-                self._dispatch()
-
-    def _dispatch(self) -> None:
-        lines, self._data = self._data, []
-        if not lines or self._closed:
+    def _dispatch(self, lines: list[str]) -> None:
+        if self._closed:
             return
         whole = "\n".join(lines)
-        for frame in [whole] if len(lines) == 1 or _parse(whole) is not _Bad else lines:
+        for frame in [whole] if len(lines) == 1 or _parse(whole) is not Misfit else lines:
             if frame.strip() == "[DONE]":
                 self._flush()
                 self._facts.append(Done())
@@ -170,16 +126,16 @@ class ReplyStream:
                 return
             value = _parse(frame)
             try:
-                if value is _Bad:
-                    raise _Bad
+                if value is Misfit:
+                    raise Misfit
                 self._frame(value)
-            except (_Bad, RecursionError):
+            except (Misfit, RecursionError):
                 self.malformed += 1
 
     def _frame(self, frame: Any) -> None:
         if not isinstance(frame, dict):
             if not isinstance(frame, str):  # "v1" announces the encoding
-                raise _Bad
+                raise Misfit
             return
         kind = frame.get("type")
         if isinstance(kind, str):
@@ -189,14 +145,14 @@ class ReplyStream:
         elif "message" in frame or "conversation_id" in frame or "error" in frame or "detail" in frame:
             self._snapshot(frame)
         else:
-            raise _Bad
+            raise Misfit
 
     def _typed(self, kind: str, frame: dict[str, Any]) -> None:
         self._name(frame.get("conversation_id"))
         if kind == "input_message":
             message = frame.get("input_message", frame.get("message"))
             if not isinstance(message, dict):
-                raise _Bad
+                raise Misfit
             self._input(node_of("", None, message))
         elif kind == "title_generation":
             title = text_of(frame.get("title"))
@@ -220,17 +176,17 @@ class ReplyStream:
             self._messages[key] = frame
             self._dirty[key] = None
         elif message is not None and not error:
-            raise _Bad
+            raise Misfit
 
     def _delta(self, frame: dict[str, Any]) -> None:
         value, count = frame.get("v"), frame.get("c")
         if count is not None and not isinstance(count, int):
-            raise _Bad
+            raise Misfit
         path = frame.get("p", self._path)
         starts = isinstance(value, dict) and isinstance(value.get("message"), dict) and frame.get("p", "") == ""
         op = "add" if starts and "o" not in frame else frame.get("o", self._op)
-        if not isinstance(path, str) or op not in _OPS:
-            raise _Bad
+        if not (isinstance(path, str) and isinstance(op, str) and op in deltas.OPERATIONS):
+            raise Misfit
         if starts and op in ("add", "replace"):
             path = ""
             self._current = count if count is not None else ("message", text_of(dict_of(dict_of(value).get("message")).get("id")))
@@ -243,35 +199,13 @@ class ReplyStream:
         self._op, self._path = op, path
         key = self._current
         self._dirty[key] = None
-        self._messages[key] = self._apply(self._messages.get(key, {}), op, path, value, 0)
+        self._messages[key], appended = deltas.apply(self._messages.get(key, {}), op, path, value)
+        self._text_path = appended or self._text_path
         if path == "":
             self._name(dict_of(self._messages[key]).get("conversation_id"))
             error = dict_of(self._messages[key]).get("error")
             if error and starts:
                 self._error(error)
-
-    def _apply(self, document: Any, op: str, path: str, value: Any, depth: int) -> Any:
-        """The document after one operation, changed in place where it can be. Raises _Bad."""
-        if op == "patch":
-            if depth >= _MAX_DEPTH or not isinstance(value, list):
-                raise _Bad
-            last, last_op = "", "append"
-            for part in value:
-                last, last_op = dict_of(part).get("p", last), dict_of(part).get("o", last_op)
-                if not isinstance(part, dict) or not isinstance(last, str) or last_op not in _OPS:
-                    raise _Bad
-                document = self._apply(document, last_op, path + last, part.get("v"), depth + 1)
-            return document
-        keys = [key.replace("~1", "/").replace("~0", "~") for key in path.split("/")[1:]]
-        if not keys:
-            return _changed(document, op, value)
-        if op == "append" and isinstance(value, str):
-            self._text_path = path
-        target = document
-        for key in keys[:-1]:
-            target = _step(target, key)
-        _change_at(target, keys[-1], op, value)
-        return document
 
     def _name(self, value: object) -> None:
         ident = conversation_id_of(value)
@@ -323,7 +257,7 @@ def _parse(frame: str) -> Any:
     try:
         return json.loads(frame)
     except (ValueError, RecursionError):
-        return _Bad
+        return Misfit
 
 
 def _text(node: Node) -> str:
@@ -333,58 +267,3 @@ def _text(node: Node) -> str:
         return content.recap(node)
     text = content.plain(node)
     return resolve(text, node.metadata) if node.role == "assistant" else text
-
-
-def _index(target: list[Any], key: str) -> int:
-    if key == "-":
-        return len(target)
-    if not (key.isascii() and key.isdigit() and len(key) < 7 and int(key) <= len(target)):
-        raise _Bad
-    return int(key)
-
-
-def _step(target: Any, key: str) -> Any:
-    if isinstance(target, dict):
-        return target.setdefault(key, {})
-    if not isinstance(target, list):
-        raise _Bad
-    at = _index(target, key)
-    if at == len(target):
-        target.append({})
-    return target[at]
-
-
-def _change_at(target: Any, key: str, op: str, value: Any) -> None:
-    if isinstance(target, dict):
-        if op == "remove":
-            target.pop(key, None)
-        else:
-            target[key] = _changed(target.get(key), op, value)
-    elif isinstance(target, list):
-        at = _index(target, key)
-        if op == "remove":
-            del target[at : at + 1]
-        elif at == len(target):
-            target.append(_changed(None, op, value))
-        else:
-            target[at] = _changed(target[at], op, value)
-    else:
-        raise _Bad
-
-
-def _changed(old: Any, op: str, value: Any) -> Any:
-    if op in ("add", "replace"):
-        return value
-    if op == "truncate" and isinstance(old, (str, list)) and isinstance(value, int) and value >= 0:
-        return old[:value]
-    if op != "append":
-        raise _Bad
-    if old is None:
-        return value
-    if isinstance(old, str) and isinstance(value, str):
-        return old + value
-    if isinstance(old, list):
-        return [*old, *value] if isinstance(value, list) else [*old, value]
-    if isinstance(old, dict) and isinstance(value, dict):
-        return {**old, **value}
-    raise _Bad

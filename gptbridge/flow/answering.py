@@ -49,6 +49,7 @@ class Answering:
         self._reads = 0
 
     def run(self) -> None:
+        self._turn.submitted()
         try:
             if self._receive():
                 self._follow()

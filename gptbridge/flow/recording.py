@@ -6,6 +6,7 @@ operation; a turn carries an operation id only where a receipt in the ledger bin
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from gptbridge.core.ports import World
 from gptbridge.core.registry import Conversation, provisional_title
 from gptbridge.core.transcript import Block, Log
 
+_PLAIN = re.compile(r"[A-Za-z0-9._:-]{1,200}")
 UNFINISHED = frozenset({"answering", "incomplete", "interrupted", "torn"})
 
 
@@ -125,7 +127,8 @@ def retitle(w: World, conversation_id: str, title: str | None) -> None:
 
 
 def _named(attrs: dict[str, str | None]) -> list[tuple[str, str]]:
-    return [(key, value) for key, value in attrs.items() if value]
+    """Attributes for a block's comment; what the site says is left out where it is not a plain word: the log's structure is ours alone."""
+    return [(key, value) for key, value in attrs.items() if value and _PLAIN.fullmatch(value)]
 
 
 def _header(w: World, conversation_id: str | None, op: Operation | None, account: str | None) -> dict[str, str]:

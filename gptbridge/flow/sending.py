@@ -197,7 +197,7 @@ class Sending:
         typed = w.clock.now().boottime
         if self._page.session().account != account:
             raise Failure("account-mismatch", "the page changed its account before the click; nothing was sent", "ask-gpt login")
-        with w.locks.dispatch(account):
+        with w.locks.dispatch():
             self._heed()
             w.locks.probe()
             if w.host.free_bytes() < ROOM_BYTES:

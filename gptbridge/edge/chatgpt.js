@@ -1,0 +1,132 @@
+// The page side of chatgpt.py: every selector and endpoint of the site stands here, with the date and source of its last sighting.
+// Runs in the page's main world through the driver; the bearer token is used here and never leaves the page.
+const hooks = {
+  editor: ['#prompt-textarea.ProseMirror', '#prompt-textarea[contenteditable="true"]'],  // 2024-09 .. 2026-09, captures of 2026-07
+  send: 'button[data-testid="send-button"]',  // 2023-11 .. 2026-09; absent while the composer is empty
+  stop: 'button[data-testid="stop-button"], button[data-testid="composer-stop-button"]',  // 2025-11 .. 2026-07
+  ready: '[data-testid="blocking-initial-modals-done"]',  // 2025-10-03 capture
+  turn: 'section[data-turn], article[data-turn], div[data-turn]',  // article until 2026-03-20, section since
+  message: '[data-message-author-role][data-message-id]',  // since 2023-11
+  chip: 'form [role="group"][aria-label][class*="file"], form [data-testid*="attachment"], form [data-testid*="file-chip"]',
+  unchip: 'form button[aria-label^="Remove"], form [role="group"] button[data-testid*="remove"]',
+  login: '[data-testid="login-button"]',  // also seen on signed-in pages (2026-06-15): a hint, never a proof
+  challenge: '#challenge-form, #challenge-running, iframe[src*="challenges.cloudflare.com"], input[id^="cf-chl-widget-"]',  // 2025-11 .. 2026-07
+  dialog: '[role="dialog"], [role="alertdialog"]',
+  toast: '[role="alert"], .toast-root',
+  radio: 'button[role="radio"]',  // Chat/Work, 2026-07-12
+};
+const challengeTitle = /^just a moment|attention required/i;
+const first = (list, root = document) => list.map((one) => root.querySelector(one)).find((found) => found) || null;
+const shown = (node) => !!node && node.getClientRects().length > 0;
+const editorOf = () => first(hooks.editor);
+
+// The text of the editor: its top-level blocks joined by line feeds; a trailing break is the editor's own, any other is a line feed.
+function textOf(editor) {
+  const inside = (node) => {
+    if (node.nodeType === Node.TEXT_NODE) return node.data;
+    if (node.nodeName === 'BR') return node.classList.contains('ProseMirror-trailingBreak') ? '' : '\n';
+    if (node.nodeType !== Node.ELEMENT_NODE || node.classList.contains('ProseMirror-widget')) return '';
+    return Array.from(node.childNodes, inside).join('');
+  };
+  return Array.from(editor.children, inside).join('\n');
+}
+
+function focusEnd(editor) {
+  editor.focus();
+  const range = document.createRange();
+  range.selectNodeContents(editor);
+  range.collapse(false);
+  const selection = getSelection();
+  selection.removeAllRanges();
+  selection.addRange(range);
+}
+
+const escaped = (text) => text.replace(/&/g, '&amp;').replace(/</g, '&lt;').replace(/>/g, '&gt;');
+
+async function sessionOf() {
+  const reply = await fetch('/api/auth/session', {credentials: 'same-origin', cache: 'no-store'});
+  const type = reply.headers.get('content-type') || '';
+  if (!reply.ok || !type.includes('json')) return {status: reply.status, challenge: !type.includes('json'), body: null};
+  return {status: reply.status, challenge: false, body: await reply.json()};
+}
+
+async function read(path) {
+  const session = await sessionOf();
+  const token = session.body && session.body.accessToken;
+  const headers = token ? {Authorization: `Bearer ${token}`} : {};
+  const account = session.body && session.body.account && session.body.account.id;
+  if (token && account) headers['Chatgpt-Account-Id'] = account;
+  const reply = await fetch(path, {headers, credentials: 'same-origin', cache: 'no-store'});
+  const type = reply.headers.get('content-type') || '';
+  return {status: reply.status, json: type.includes('json'), retryAfter: reply.headers.get('retry-after'), text: await reply.text()};
+}
+
+const api = {
+  state() {
+    const editor = editorOf();
+    const path = location.pathname;
+    const named = /\/c\/([^/?#]+)/.exec(path);
+    const users = Array.from(document.querySelectorAll(hooks.message)).filter((node) => node.dataset.messageAuthorRole === 'user');
+    const radios = Array.from(document.querySelectorAll(hooks.radio)).filter((node) => /^(chat|work)$/i.test(node.textContent.trim()));
+    const chosen = radios.find((node) => node.getAttribute('aria-checked') === 'true' || node.dataset.state === 'on');
+    const send = document.querySelector(hooks.send);
+    const off = send && (send.disabled || send.getAttribute('aria-disabled') === 'true' || 'disabled' in send.dataset);
+    return {
+      path, named: named && decodeURIComponent(named[1]), title: document.title, loaded: document.readyState,
+      editor: !!editor, text: editor ? textOf(editor) : null,
+      chips: document.querySelectorAll(hooks.chip).length, sendable: !!send && !off,
+      ready: !!document.querySelector(hooks.ready), turns: document.querySelectorAll(hooks.turn).length,
+      newest: users.length ? users[users.length - 1].dataset.messageId : null,
+      generating: !!document.querySelector(hooks.stop), work: !!chosen && /work/i.test(chosen.textContent),
+      temporary: new URLSearchParams(location.search).get('temporary-chat') === 'true',
+      login: shown(document.querySelector(hooks.login)),
+      challenge: challengeTitle.test(document.title) || !!document.querySelector(hooks.challenge),
+      dialog: Array.from(document.querySelectorAll(hooks.dialog)).filter(shown).map((node) => node.textContent.slice(0, 400)),
+      toast: Array.from(document.querySelectorAll(hooks.toast)).filter(shown).map((node) => node.textContent.slice(0, 200)),
+    };
+  },
+
+  async session() {
+    const {status, challenge, body} = await sessionOf();
+    const user = body && body.user;
+    return {status, challenge, user: user ? user.id : null, account: user && body.account ? body.account.id : null};
+  },
+
+  read,
+
+  // A paste of one `p` per line inside a ProseMirror slice keeps blank lines, indents, tabs and trailing blanks, and takes
+  // milliseconds where inserting text takes seconds (measured 2026-11).
+  paste(text) {
+    const editor = editorOf();
+    focusEnd(editor);
+    const lines = text.split('\n').map((line) => `<p>${escaped(line)}</p>`).join('');
+    const data = new DataTransfer();
+    data.setData('text/html', `<div data-pm-slice="1 1 []">${lines}</div>`);
+    data.setData('text/plain', text);
+    editor.dispatchEvent(new ClipboardEvent('paste', {clipboardData: data, bubbles: true, cancelable: true}));
+    return true;
+  },
+
+  insert(text) {
+    focusEnd(editorOf());
+    return document.execCommand('insertText', false, text);
+  },
+
+  clear() {
+    const editor = editorOf();
+    if (!editor) return false;
+    document.querySelectorAll(hooks.unchip).forEach((button) => button.click());
+    editor.focus();
+    getSelection().selectAllChildren(editor);
+    document.execCommand('delete');
+    return true;
+  },
+
+  press() {
+    return document.querySelector(hooks.send);
+  },
+};
+
+const done = arguments[arguments.length - 1];
+const [name, ...given] = Array.from(arguments).slice(0, -1);
+Promise.resolve().then(() => api[name](...given)).then((value) => done({value}), (error) => done({error: String(error && error.name)}));

@@ -1,0 +1,224 @@
+"""Everything known about the site's page and endpoints: the Page port on a Selenium session. The only home of selectors (chatgpt.js).
+
+Guarantees: nothing is pressed but by `press`, once; typed text is read back by blocks, never by looks; a 404 means "not yours or not
+signed in" until the session was proved; nothing is solved, dodged or retried. Identity and text come from JSON, the DOM is for the
+composer and for the page's refusals. The token stays in the page. Fails towards refusal: what is not recognised is `site-changed`.
+
+Sources: public captures and endpoint notes up to 2026-10; each hook in chatgpt.js carries its date.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from importlib import resources
+from typing import Any, Protocol
+
+from gptbridge.core.errors import Failure
+from gptbridge.core.operation import is_conversation_id
+from gptbridge.core.ports import Clock, PageFacts, Session
+
+LOAD_S = 30.0
+SETTLE_S = 1.0  # an editor without the ready marker counts as hydrated after this long
+SEND_CONTROL_S = 5.0
+POLL_S = 0.05
+LARGE = 4000  # code points; above it only the paste is quick enough
+
+
+class WebSession(Protocol):
+    """What is used of a Selenium driver; a fake session answers by the name in `args[0]`."""
+
+    def get(self, url: str) -> None: ...
+    def execute_async_script(self, script: str, *args: Any) -> Any: ...
+    def execute_cdp_cmd(self, cmd: str, cmd_args: dict[str, Any]) -> Any: ...
+
+
+class ChatPage:
+    """One window on the site. `site` is an origin; `explain` turns any exception of the driver into a short text, or None if foreign."""
+
+    def __init__(self, session: WebSession, site: str, clock: Clock, *, explain: Callable[[BaseException], str | None]) -> None:
+        self._session, self._site, self._clock, self._explain = session, site, clock, explain
+        self._script = resources.files("gptbridge.edge").joinpath("chatgpt.js").read_text(encoding="utf-8")
+
+    # Opening and looking
+
+    def open(self, conversation_id: str | None) -> None:
+        self._driver(lambda: self._session.execute_cdp_cmd("Emulation.setFocusEmulationEnabled", {"enabled": True}))
+        self._driver(lambda: self._session.get(self._site + (f"/c/{conversation_id}" if conversation_id else "/")))
+        until, editor_since = self._now() + LOAD_S, None
+        while True:
+            state = self._state_while_loading()
+            if state is not None:
+                self._refusals(state)
+                now = self._now()
+                if not state["editor"]:
+                    editor_since = None
+                elif editor_since is None:
+                    editor_since = now
+                hydrated = editor_since is not None and (state["ready"] or now - editor_since > SETTLE_S)
+                if hydrated and self._settled(state, conversation_id):
+                    return
+            if self._now() > until:
+                raise self._not_loaded(state, conversation_id)
+            self._clock.sleep(POLL_S)
+
+    def _settled(self, state: dict[str, Any], conversation_id: str | None) -> bool:
+        if conversation_id is None:
+            return True
+        if state["named"] is None and state["loaded"] == "complete":
+            self.session()
+            raise Failure("unknown-conversation",
+                          f"the site does not open conversation {conversation_id} for this account; nothing was sent",
+                          "open it in a browser: it may be deleted, or belong to another account or workspace")
+        return bool(state["named"] == conversation_id and state["turns"] > 0)
+
+    def _not_loaded(self, state: dict[str, Any] | None, conversation_id: str | None) -> Failure:
+        if state is not None and state["login"]:
+            return signed_out()
+        if state is not None and state["editor"] and conversation_id is not None:
+            return Failure("site-changed",
+                           f"conversation {conversation_id} opened, but none of its turns was found on the page; nothing was sent",
+                           "ask-gpt may need an update for the site")
+        if state is not None and state["loaded"] == "complete" and not state["editor"]:
+            return Failure("site-changed", "the page loaded, but no composer was found on it; nothing was sent",
+                           "look at the page: ask-gpt login")
+        return Failure("browser", f"the page did not load within {LOAD_S:.0f} s; nothing was sent", "check the network", again=True)
+
+    def _refusals(self, state: dict[str, Any]) -> None:
+        """The page's ways to say no, by structure; nothing on it is pressed."""
+        if state["challenge"]:
+            raise challenged()
+        if any("too many requests" in text.lower() for text in state["dialog"]):
+            raise Failure("rate-limited", "the page says: Too many requests; nothing was sent", "wait some minutes, then run this again")
+
+    def facts(self) -> PageFacts:
+        state = self._call("state")
+        self._refusals(state)
+        named = state["named"]
+        known = named.lower() if named and is_conversation_id(named.lower()) else None
+        return PageFacts(known, state["text"], state["chips"], state["newest"], state["generating"], "work" if state["work"] else "chat",
+                         state["temporary"])
+
+    # The JSON that the page itself reads
+
+    def session(self) -> Session:
+        found = self._call("session")
+        if found["challenge"] or found["status"] in (401, 403):
+            raise challenged() if found["challenge"] else signed_out()
+        if found["status"] == 429:
+            raise Failure("rate-limited", "the site refuses to say who is signed in (HTTP 429); nothing was sent", "wait some minutes")
+        if found["status"] != 200:
+            raise Failure("browser", f"the site does not say who is signed in (HTTP {found['status']}); nothing was sent", "try again",
+                          again=True)
+        if not isinstance(found["user"], str) or not found["user"]:
+            raise signed_out()
+        return Session(found["user"], found["account"] if isinstance(found["account"], str) else None)
+
+    def conversation(self, conversation_id: str) -> dict[str, Any]:
+        return self._json(f"/backend-api/conversation/{conversation_id}", f"conversation {conversation_id}")
+
+    def listing(self, offset: int, limit: int) -> dict[str, Any]:
+        return self._json(f"/backend-api/conversations?offset={int(offset)}&limit={int(limit)}&order=updated", "the list of conversations")
+
+    def _json(self, path: str, what: str) -> dict[str, Any]:
+        reply = self._call("read", path)
+        status = reply["status"]
+        if status == 200 and reply["json"]:
+            try:
+                document = json.loads(reply["text"])
+            except ValueError:
+                document = None
+            if isinstance(document, dict):
+                return document
+        if status == 404:
+            self.session()  # without a live session a 404 says nothing about the conversation
+            raise Failure("unknown-conversation", f"the site does not give {what} to this account",
+                          "it may be deleted, or belong to another account or workspace")
+        if status == 429:
+            raise Failure("rate-limited", f"the site refuses to give {what} now (HTTP 429)", "wait some minutes, then run this again")
+        if status in (401, 403):
+            raise challenged() if not reply["json"] else Failure("needs-human", f"the site refuses {what} (HTTP {status})", "ask-gpt login")
+        if status >= 500:
+            raise Failure("browser", f"the site failed to give {what} (HTTP {status})", "try again", again=True)
+        raise Failure("site-changed", f"the site's answer for {what} is not understood (HTTP {status})", "ask-gpt may need an update")
+
+    # The composer
+
+    def type(self, text: str) -> None:
+        """By paste; where that does not keep the text, by inserting it. Nothing here can send: the text holds no key presses."""
+        self._call("paste", text)
+        if self._call("state")["text"] != text and len(text) <= LARGE:
+            self.clear()
+            self._call("insert", text)
+        if self._call("state")["text"] != text:
+            return  # the caller compares, and refuses
+        until = self._now() + SEND_CONTROL_S
+        while not self._call("state")["sendable"]:
+            if self._now() > until:
+                raise Failure("site-changed", "the page offers no way to send the text; nothing was sent",
+                              "look at the page: ask-gpt login")
+            self._clock.sleep(POLL_S)
+
+    def clear(self) -> None:
+        self._call("clear")
+        state = self._call("state")
+        if state["text"] or state["chips"]:
+            raise Failure("site-changed", "the composer could not be emptied; nothing was sent", "empty it by hand")
+
+    def press(self) -> None:
+        control = self._call("press")
+        if control is None:
+            raise Failure("site-changed", "the send control is gone")
+        self._driver(control.click)
+
+    # The driver
+
+    def _state_while_loading(self) -> dict[str, Any] | None:
+        """None while a navigation takes the page away under the script."""
+        try:
+            state: dict[str, Any] = self._call("state")
+        except Failure as failure:
+            if not failure.again:
+                raise
+            return None
+        return state
+
+    def _call(self, name: str, *args: Any) -> Any:
+        reply = self._driver(lambda: self._session.execute_async_script(self._script, name, *args))
+        if not isinstance(reply, dict) or "error" in reply:
+            reason = reply.get("error") if isinstance(reply, dict) else None
+            if reason == "TypeError" and name in ("session", "read"):
+                raise Failure("browser", "the site cannot be reached from the page", "check the network", again=True)
+            raise Failure("site-changed", f"the page does not work as known ({name}: {reason})", "look at the page: ask-gpt login")
+        return reply.get("value")
+
+    def _driver(self, act: Callable[[], Any]) -> Any:
+        try:
+            return act()
+        except Exception as error:
+            reason = self._explain(error)
+            if reason is None:
+                raise
+            raise Failure("browser", f"the browser does not answer ({reason})", "run it again", again=True) from error
+
+    def _now(self) -> float:
+        return self._clock.now().boottime
+
+
+def signed_out() -> Failure:
+    return Failure("needs-human", "nobody is signed in on the site; nothing was sent", "ask-gpt login, then run this again")
+
+
+def challenged() -> Failure:
+    return Failure("needs-human", "the site asks for a human check; nothing was sent and nothing was pressed",
+                   "ask-gpt login, pass the check by hand, then run this again")
+
+
+def selenium_reason(error: BaseException) -> str | None:
+    """A short text for an exception of the driver or its connection; None for anything else (a bug must stay a bug)."""
+    from selenium.common.exceptions import WebDriverException
+    from urllib3.exceptions import HTTPError
+
+    if isinstance(error, WebDriverException):
+        return str(error.msg or type(error).__name__).splitlines()[0][:120]
+    return type(error).__name__ if isinstance(error, HTTPError | ConnectionError | TimeoutError) else None

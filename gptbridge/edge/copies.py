@@ -1,0 +1,81 @@
+"""The copies in the working folder: `./ask-gpt/`, real files, replaced whole, never through a link.
+
+The folder is opened once, as a directory, without following a link, and all files go through that descriptor. A folder or a target that
+is a link, or not ours, or cannot be written, means no copy and one warning: the canonical log is what counts, and the exit code stays.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from gptbridge.core.errors import Failure
+from gptbridge.edge.journal import Disk, copy, open_dir, read_bytes, replace
+
+FOLDER = "ask-gpt"
+Warn = Callable[[str], None]
+
+
+class CopyFolder:
+    """`cwd`: a descriptor of the working folder, closed once the folder is open; None where copies are switched off."""
+
+    def __init__(self, disk: Disk, cwd: int | None, warn: Warn) -> None:
+        self._disk, self._cwd, self._warn = disk, cwd, warn
+        self._fd: int | None = None
+        self._warned = False
+
+    @classmethod
+    def here(cls, warn: Warn, disk: Disk | None = None) -> CopyFolder:
+        """For the process's own working folder."""
+        try:
+            cwd: int | None = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError:
+            cwd = None
+        return cls(disk or Disk(), cwd, warn)
+
+    def open(self, *, create: bool) -> int | None:
+        """The folder's descriptor; made (0700, with a .gitignore of one line) only with `create`."""
+        if self._fd is None and self._cwd is not None:
+            try:
+                self._fd = open_dir(self._disk, self._cwd, FOLDER, create=create)
+                if self._fd is not None and create and read_bytes(self._disk, self._fd, ".gitignore") is None:
+                    replace(self._disk, self._fd, ".gitignore", b"*\n")
+            except (Failure, OSError) as why:
+                self._say(why)
+                self._fd = None
+            if self._fd is not None or create:
+                os.close(self._cwd)
+                self._cwd = None
+        return self._fd
+
+    def replace(self, name: str, data: bytes) -> bool:
+        """True when the file is there, whole."""
+        return self._do(lambda fd: replace(self._disk, fd, name, data))
+
+    def copy_from(self, source_fd: int, name: str) -> bool:
+        return self._do(lambda fd: copy(self._disk, source_fd, name, fd, name))
+
+    def holds(self, name: str) -> bool:
+        """Whether a regular file of that name lies there (the folder is not made for the question)."""
+        fd = self.open(create=False)
+        try:
+            return fd is not None and os.path.stat.S_ISREG(self._disk.stat(name, fd).st_mode)  # type: ignore[attr-defined]
+        except OSError:
+            return False
+
+    def _do(self, work: Callable[[int], None]) -> bool:
+        fd = self.open(create=True)
+        if fd is None:
+            return False
+        try:
+            work(fd)
+            return True
+        except (Failure, OSError) as why:
+            self._say(why)
+            return False
+
+    def _say(self, why: Failure | OSError) -> None:
+        if not self._warned:
+            self._warned = True
+            reason = why.message if isinstance(why, Failure) else (why.strerror or "cannot be written")
+            self._warn(f"no copy in ./{FOLDER}/: {reason}")

@@ -1,0 +1,152 @@
+"""Where the state is: the home folder, found once, and descriptors of its folders.
+
+Guarantees: the home and its folders are this user's, 0700, and on a file system whose flock works; the path up to the home may
+hold links, below it none is followed, since all access goes through the descriptors.
+Touches: makes folders (through the durable layer), changes their modes; with `create=False` it changes nothing at all.
+Fails closed: not ours, a link, or no flock is `bad-config`; cannot be made or written is `state-unwritable`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pwd
+from collections.abc import Mapping
+
+from gptbridge.core.errors import Failure
+from gptbridge.edge.host import Host
+from gptbridge.edge.journal import Disk, own_dir, unwritable
+from gptbridge.edge.journal import open_dir as _open_dir
+from gptbridge.edge.locks import Flock, Locks
+
+FOLDERS = ("logs", "spool", "reports", "locks", "browser")
+
+
+class Home:
+    """An opened home. `path` is resolved; `fd` and the folders' descriptors are None where a reader found nothing."""
+
+    def __init__(self, path: str, disk: Disk, fd: int | None, folders: dict[str, int | None], locks: Locks | None) -> None:
+        self.path, self.disk, self.fd, self.locks = path, disk, fd, locks
+        self._folders = folders
+
+    @property
+    def exists(self) -> bool:
+        return self.fd is not None
+
+    def folder(self, name: str) -> int | None:
+        """The descriptor of `logs`, `spool`, `reports`, `locks` or `browser`; None if a reader found no such folder."""
+        return self._folders[name]
+
+    def need(self, name: str = "") -> int:
+        """The descriptor of the home ("") or of a folder, for writers; Failure("state-unwritable") where there is none."""
+        fd = self._folders[name] if name else self.fd
+        if fd is None:
+            raise Failure("state-unwritable", f"The home has no {name or 'folder'} yet.")
+        return fd
+
+    def ensure(self, folder: str, name: str) -> int:
+        """A new descriptor of the folder `name` inside one of ours, made if need be (0700); the caller closes it."""
+        fd = _open_dir(self.disk, self.need(folder), name, create=True)
+        assert fd is not None
+        return fd
+
+    def shown(self, relative: str) -> str:
+        """A path below the home as a person may read it; never for opening."""
+        return os.path.join(self.path, relative)
+
+    def close(self) -> None:
+        for fd in (self.fd, *self._folders.values()):
+            if fd is not None:
+                self.disk.close(fd)
+        self.fd, self._folders = None, dict.fromkeys(FOLDERS)
+
+
+def home_path(env: Mapping[str, str]) -> str:
+    """ASKGPT_HOME, else $XDG_STATE_HOME/gptbridge, else ~/.local/state/gptbridge; resolved. A relative XDG path does not count."""
+    chosen = env.get("ASKGPT_HOME")
+    if not chosen:
+        state = env.get("XDG_STATE_HOME", "")
+        if not os.path.isabs(state):
+            state = os.path.join(_user_home(env), ".local", "state")
+        chosen = os.path.join(state, "gptbridge")
+    if "\0" in chosen:
+        raise Failure("bad-config", "The path of the home holds a NUL.")
+    return os.path.realpath(chosen)
+
+
+def open_home(
+    env: Mapping[str, str], *, create: bool = True, host: Host | None = None, disk: Disk | None = None, flock: Flock = fcntl.flock
+) -> Home:
+    """Open the home, and with `create` make what is missing, mend modes and test flock (with a second process where `locks` is new).
+
+    With `create=False`, for `list`, `show` and `ops`: nothing is made or changed, and an absent home is one whose `exists` is False.
+    """
+    host, disk = host or Host(env), disk or Disk()
+    path = home_path(env)
+    fd = _open_root(disk, path, create)
+    folders: dict[str, int | None] = dict.fromkeys(FOLDERS)
+    home = Home(path, disk, fd, folders, None)
+    if fd is None:
+        return home
+    try:
+        new = _is_absent(disk, fd, "locks")
+        for name in FOLDERS:
+            folders[name] = _open_dir(disk, fd, name, create=create)
+        if folders["locks"] is not None:
+            home.locks = Locks(folders["locks"], host, flock=flock)
+            if create:
+                home.locks.probe()
+                if new:
+                    home.locks.probe_across()
+    except BaseException:
+        home.close()
+        raise
+    return home
+
+
+def _user_home(env: Mapping[str, str]) -> str:
+    found = env.get("HOME")
+    if not found:
+        try:
+            found = pwd.getpwuid(os.getuid()).pw_dir
+        except KeyError:
+            found = ""
+    if not os.path.isabs(found):
+        raise Failure("bad-config", "No home folder is known for this user.", "Set ASKGPT_HOME.")
+    return found
+
+
+def _is_absent(disk: Disk, fd: int, name: str) -> bool:
+    try:
+        disk.stat(name, fd)
+        return False
+    except FileNotFoundError:
+        return True
+
+
+def _open_root(disk: Disk, path: str, create: bool) -> int | None:
+    """A descriptor of the home itself; with `create` its missing parents are made too, each durable before what lies in it."""
+    parent, missing, fd = path, list[str](), -1
+    while fd < 0:
+        try:
+            fd = os.open(parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            if not create:
+                return None
+            parent, name = os.path.split(parent)
+            missing.insert(0, name)
+        except NotADirectoryError as why:
+            raise Failure("bad-config", f"{parent} is no folder.", "Set ASKGPT_HOME to a folder.") from why
+        except OSError as why:
+            raise unwritable(path, why) from why
+    try:
+        for name in missing:
+            below = _open_dir(disk, fd, name, create=True)
+            assert below is not None
+            fd, above = below, fd
+            disk.close(above)
+        own_dir(disk, fd, path, mend=create)
+    except BaseException:
+        disk.close(fd)
+        raise
+    return fd

@@ -1,0 +1,32 @@
+"""The outcome of a sending command, rebuilt from ledger and log, so that a replay says what the first run said."""
+
+from __future__ import annotations
+
+from gptbridge.core.errors import Failure
+from gptbridge.core.ledger import Operation, failure_of
+from gptbridge.core.lifecycle import State
+from gptbridge.core.ports import Ledger, Logs, Registry
+from gptbridge.core.result import UNREADABLE, Outcome
+from gptbridge.flow import recording
+
+
+def outcome_of(command: str, op: Operation, ledger: Ledger, logs: Logs, registry: Registry, *, slug: str | None = None,
+               failure: Failure | None = None) -> Outcome:
+    """`slug` overrides what the row says: the caller's patience ended, a record could not be written, the user stopped it."""
+    name = recording.log_name(op)
+    log = logs.read(name)
+    block = recording.turn_of(log, op) if op.sent == "yes" else None
+    said = slug or op.slug
+    if said == "ok" and op.state is State.COMPLETED and block is None:
+        said = "answer-lost"  # completed, and its turn is not in the log: read back by resume
+    conversation = registry.get(op.conversation_id) if op.conversation_id else None
+    copied, canonical = logs.paths(name)
+    warnings = []
+    if block is not None and block.section("thinking") == UNREADABLE:
+        warnings.append("the thinking of this turn is there but could not be read")
+    if said == "ok" and op.turn == "stopped":
+        warnings.append("the answer was stopped before its end")
+        if block is None or not block.section("answer"):
+            said = "answer-lost"
+    return Outcome(command, said, failure or (failure_of(op) if said == op.slug else None), op, block, conversation, log=copied,
+                   log_canonical=canonical, warnings=warnings)

@@ -1,0 +1,56 @@
+"""One command that sends: admit, then carry the operation or follow whoever carries it.
+
+An identical retry is answered from the ledger, without a browser. One whose first run is still going is followed. One that ended before
+`claimed` for a reason outside the request becomes the next attempt, also when that happens while it is followed.
+"""
+
+from __future__ import annotations
+
+from gptbridge.core.errors import Failure
+from gptbridge.core.ledger import Operation
+from gptbridge.core.lifecycle import State
+from gptbridge.core.operation import Payload
+from gptbridge.core.ports import World
+from gptbridge.flow.custody import Custody
+from gptbridge.flow.sending import Sending
+
+POLL_S = 0.1
+
+
+def submit(w: World, custody: Custody, operation_id: str, payload: Payload, *, account: str | None, folder: str | None) -> Operation:
+    """The operation's row when this command is done with it. Raises Failure for what left no row, or could not be recorded."""
+    custody.recover()
+    until = w.clock.now().boottime + w.settings.queue_wait
+    while True:
+        admission = custody.admit(operation_id, payload, account=account, folder=folder)
+        op = admission.operation
+        w.caller.emit({"type": "operation", "operation_id": operation_id, "fresh": admission.fresh})
+        if admission.fresh:
+            w.logs.prepare()
+            Sending(w, custody, op, payload.prompt or "").run()
+            return w.ledger.view().operations[operation_id]
+        op = _followed(w, custody, op, until)
+        if not op.admissible:
+            return op
+
+
+def _followed(w: World, custody: Custody, op: Operation, until: float) -> Operation:
+    """Another process carries it: wait for the end of its turn, within --queue-wait before dispatch and --wait after it."""
+    while not op.ended and op.state is not State.UNCERTAIN:
+        now = w.clock.now().boottime
+        if op.state in (State.DISPATCHED, State.ACCEPTED) and until > now + w.settings.wait:
+            until = now + w.settings.wait
+        with w.owner.hold_dead(op.epoch) as dead:
+            pass
+        if dead and op.state is State.ACCEPTED:
+            return op  # nobody writes its answer any more: read back by resume
+        if now >= until:
+            return op
+        wish = w.caller.wants()
+        if wish is not None or w.caller.gone():
+            slug = "interrupted" if wish == "interrupt" else "terminated"
+            raise Failure(slug, "stopped following an operation that another process carries", f"ask-gpt ops show {op.operation_id}")
+        w.clock.sleep(POLL_S)
+        custody.recover()
+        op = w.ledger.view().operations[op.operation_id]
+    return op

@@ -1,0 +1,1 @@
+"use strict";(()=>{var t=self;t.addEventListener("install",e=>e.waitUntil(t.skipWaiting()));t.addEventListener("activate",e=>e.waitUntil(t.clients.claim()));t.addEventListener("fetch",e=>{let n=new URL(e.request.url);e.request.method==="POST"&&/\/backend-(api|anon)\/(f\/)?conversation$/.test(n.pathname)&&e.respondWith(fetch(e.request))});})();

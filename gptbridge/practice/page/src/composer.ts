@@ -1,0 +1,177 @@
+// The composer: form, editor, chips, and the one slot that is voice, send or stop.
+import { draftOf, keepDraft } from "./drafts";
+import { h, icon, iconButton } from "./dom";
+import { Editor } from "./editor";
+import { parameter, scenario } from "./net";
+import { menu, toast } from "./overlays";
+import { t } from "./strings";
+import { Attachment, Upload, distinctName } from "./uploads";
+
+export interface Composed { text: string; attachments: Attachment[]; hints: string[] }
+
+export class Composer {
+  readonly element: HTMLElement;
+  readonly form: HTMLFormElement;
+  private surface = h("div", {
+    id: "prompt-textarea", class: "ProseMirror", contenteditable: "true", role: "textbox", "aria-multiline": "true", "aria-label": t("chatWith"),
+    translate: "no", "data-virtualkeyboard": "true", spellcheck: "true", dir: "auto",
+  });
+  private files = h("input", { type: "file", id: "upload-files", multiple: true, class: "sr-only", tabindex: "-1", "aria-hidden": "true" });
+  private chips = h("div", { class: "chips", hidden: true });
+  private pills = h("div", { class: "pills" });
+  private slot = h("div", { class: "slot" });
+  private editor: Editor | null = null;
+  private uploads: Upload[] = [];
+  private hints = new Set<string>();
+  private generating = false;
+  private blocked = false;
+  private shown = "";
+  private touched = false; // somebody typed since the page was loaded
+  private counter = 0;
+
+  constructor(private conversation: string, private submit: (byClick: boolean) => void, private stop: () => void) {
+    this.surface.append(h("p", { "data-placeholder": t("placeholder"), class: "placeholder" }, h("br", { class: "ProseMirror-trailingBreak" })));
+    const photos = h("input", { type: "file", id: "upload-photos", "data-testid": "upload-photos-input", accept: "image/*", multiple: true, class: "sr-only", tabindex: "-1", "aria-hidden": "true" });
+    const camera = h("input", { type: "file", id: "upload-camera", accept: "image/*", capture: "environment", class: "sr-only", tabindex: "-1", "aria-hidden": "true" });
+    for (const input of [this.files, photos, camera]) input.addEventListener("change", () => this.add([...(input.files ?? [])], input));
+    const plus = iconButton("plus", t("plus"), { id: "composer-plus-btn", "data-testid": "composer-plus-btn", "aria-haspopup": "menu", click: () => this.plusMenu(plus) }, 20);
+    this.form = h("form", { "data-type": "unified-composer", class: "composer" },
+      this.files, this.chips,
+      h("div", { class: "composer-text" }, h("textarea", { name: "prompt-textarea", placeholder: t("placeholder"), style: "display: none", tabindex: "-1", "aria-hidden": "true" }), this.surface),
+      h("div", { class: "composer-bar", "data-testid": "composer-footer-actions" }, plus, this.pills,
+        h("div", { class: "composer-trailing" }, iconButton("mic", t("dictate"), { "data-testid": "composer-dictate-button", click: () => toast(t("noVoice")) }, 20), this.slot)));
+    this.form.addEventListener("submit", (event) => event.preventDefault());
+    this.form.addEventListener("click", (event) => { if (!(event.target as Element).closest("button, input, .ProseMirror")) this.focus(); });
+    this.form.addEventListener("dragover", (event) => event.preventDefault());
+    this.form.addEventListener("drop", (event) => {
+      const dropped = [...(event.dataTransfer?.files ?? [])];
+      if (dropped.length) { event.preventDefault(); this.add(dropped); }
+    });
+    this.element = h("div", { class: "composer-holder" }, this.form, photos, camera);
+    this.render();
+  }
+
+  /** Makes the editor live. Text that was typed before is lost; the conversation's draft comes back. */
+  hydrate(): void {
+    this.editor = new Editor(this.surface, {
+      placeholder: () => t("placeholder"),
+      limit: () => scenario("truncate-composer") ? parameter("truncate-composer", "at", 4000) : Infinity,
+      changed: (text, typed) => {
+        this.touched ||= typed;
+        keepDraft(this.conversation, text);
+        this.render();
+      },
+      submit: () => this.press(false),
+      files: (files) => this.add(files),
+      pasted: (text) => {
+        if (!scenario("paste-becomes-file") || text.length <= parameter("paste-becomes-file", "at", 4000)) return false;
+        this.attach(new File([text], "Pasted text.txt", { type: "text/plain" }), true);
+        return true;
+      },
+    });
+    this.open(this.conversation);
+  }
+
+  /** What would be sent now; null while there is nothing, or a file is not ready. */
+  composed(): Composed | null {
+    const text = this.editor?.text ?? "";
+    if (!this.editor || this.blocked || this.generating || this.uploads.some((upload) => upload.state !== "ready")) return null;
+    if (!text.trim() && !this.uploads.length) return null;
+    return { text, attachments: this.uploads.map((upload) => upload.attachment), hints: [...this.hints] };
+  }
+
+  clear(): void {
+    this.uploads = [];
+    this.editor?.set("");
+    this.showChips();
+  }
+
+  /** Goes over to another conversation's draft. */
+  open(conversation: string): void {
+    this.conversation = conversation;
+    this.uploads = [];
+    const draft = this.touched ? undefined : scenario("draft");
+    this.editor?.set(draft ? String(draft.text ?? "an old draft") : draftOf(conversation));
+    if (draft) keepDraft(conversation, ""); // it lasts as long as its scenario
+    this.showChips();
+  }
+
+  /** The same conversation got another name (its real id). */
+  rename(conversation: string): void {
+    if (this.conversation === conversation) return;
+    const text = this.editor?.text ?? "";
+    keepDraft(this.conversation, "");
+    this.conversation = conversation;
+    keepDraft(conversation, text);
+  }
+
+  wipe(): void {
+    this.editor?.set("");
+  }
+
+  set(state: { generating?: boolean; blocked?: boolean }): void {
+    this.generating = state.generating ?? this.generating;
+    this.blocked = state.blocked ?? this.blocked;
+    this.render();
+  }
+
+  focus(): void {
+    this.editor?.focus();
+  }
+
+  private press(byClick: boolean): void {
+    if (this.composed()) this.submit(byClick);
+  }
+
+  private render(): void {
+    const full = !!this.editor?.text.trim() || this.uploads.length > 0;
+    const wanted = this.generating ? "stop" : full ? "send" : "voice";
+    if (wanted !== this.shown) {
+      this.shown = wanted;
+      this.slot.replaceChildren(this.button(wanted));
+    }
+    if (wanted === "send") (this.slot.firstChild as HTMLButtonElement).disabled = this.composed() === null;
+  }
+
+  private button(kind: string): HTMLButtonElement {
+    const make = (attributes: Record<string, string | (() => void)>, name: string): HTMLButtonElement =>
+      h("button", { type: "button", class: "round-btn", title: attributes["aria-label"] as string, ...attributes }, icon(name, 20));
+    if (kind === "stop") return make({ id: "composer-submit-button", "data-testid": "stop-button", "aria-label": t("stop"), click: () => this.stop() }, "stop");
+    if (kind === "send") return make({ id: "composer-submit-button", "data-testid": "send-button", "aria-label": t("send"), click: () => this.press(true) }, "up");
+    return make({ "data-testid": "composer-speech-button", "aria-label": t("voice"), click: () => toast(t("noVoice")) }, "voice");
+  }
+
+  private add(files: File[], input?: HTMLInputElement): void {
+    for (const file of files) this.attach(file, false);
+    if (input && !scenario("upload-no-chip")) input.value = "";
+  }
+
+  private attach(file: File, pasted: boolean): void {
+    const name = distinctName(file.name, new Set(this.uploads.map((upload) => upload.name)));
+    this.uploads.push(new Upload(file, name, ++this.counter, pasted, (upload, gone) => {
+      if (gone) this.uploads = this.uploads.filter((other) => other !== upload);
+      this.showChips();
+    }));
+    this.showChips();
+  }
+
+  private showChips(): void {
+    this.chips.replaceChildren(...(scenario("upload-no-chip") ? [] : this.uploads.map((upload) => upload.chip)));
+    this.chips.hidden = !this.chips.childElementCount;
+    this.render();
+  }
+
+  private plusMenu(anchor: HTMLElement): void {
+    menu(anchor, [
+      { label: t("addFiles"), icon: "file", run: () => this.files.click() },
+      { label: t("search"), icon: "globe", checked: this.hints.has("search"), run: () => this.hint("search") },
+    ]);
+  }
+
+  private hint(name: string): void {
+    if (!this.hints.delete(name)) this.hints.add(name);
+    this.pills.replaceChildren(...[...this.hints].map((hint) =>
+      h("button", { type: "button", class: "__composer-pill", "aria-label": t("removeHint", t("search")), click: () => this.hint(hint) }, icon("globe", 16), t("search"))));
+    this.focus();
+  }
+}

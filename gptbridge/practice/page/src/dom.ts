@@ -1,0 +1,84 @@
+// How elements are made: attributes and text only, never markup from outside.
+export type Child = Node | string | null | undefined | false;
+type Value = string | number | boolean | null | undefined | ((event: never) => void);
+
+/** An element with attributes (`true` = empty attribute, functions = listeners of that event, null/false = left out). */
+export function h<K extends keyof HTMLElementTagNameMap>(
+  tag: K, attributes: Record<string, Value> = {}, ...children: Child[]
+): HTMLElementTagNameMap[K] {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (typeof value === "function") element.addEventListener(name, value as EventListener);
+    else if (value !== null && value !== undefined && value !== false) element.setAttribute(name, value === true ? "" : String(value));
+  }
+  for (const child of children) if (child) element.append(child);
+  return element;
+}
+
+const PATHS: Record<string, string> = {
+  plus: "M12 5v14M5 12h14",
+  up: "M12 19V6M6 11.5 12 5.5l6 6",
+  stop: "M8 8h8v8H8z",
+  voice: "M5 10v4M9 7v10M13 4v16M17 8v8M21 10.5v3",
+  mic: "M12 4a2.5 2.5 0 0 1 2.5 2.5v5a2.5 2.5 0 0 1-5 0v-5A2.5 2.5 0 0 1 12 4zM6 11.5a6 6 0 0 0 12 0M12 17.5V21",
+  copy: "M9 9h10v10H9zM5 15V5h10",
+  check: "M5 12.5l4.5 4.5L19 7.5",
+  edit: "M4 20l1-4L16 5l3 3L8 19z",
+  good: "M7 11v9H4v-9zM7 11l4-7c1.5 0 2.3 1 2 2.5L12.5 10H19l-1.6 8.5c-.2.9-.9 1.5-1.8 1.5H7",
+  bad: "M17 13V4h3v9zM17 13l-4 7c-1.5 0-2.3-1-2-2.5l.5-3.5H5l1.6-8.5C6.800 4.600 7.500 4 8.400 4H17",
+  share: "M12 15V4M8 8l4-4 4 4M5 13v6h14v-6",
+  retry: "M19 12a7 7 0 1 1-2.200-5.100M19 4v4h-4",
+  more: "M6 12h.01M12 12h.01M18 12h.01",
+  compose: "M13 5H6a1.500 1.500 0 0 0-1.500 1.500V18A1.500 1.500 0 0 0 6 19.500h11.500A1.500 1.500 0 0 0 19 18v-7M10 14.500l.7-3L18.500 3.700l2.300 2.300-7.800 7.800z",
+  menu: "M4 8h16M4 16h10",
+  close: "M6 6l12 12M18 6L6 18",
+  down: "M7 10l5 5 5-5",
+  left: "M14 7l-5 5 5 5",
+  right: "M10 7l5 5-5 5",
+  file: "M7 3.500h7l4 4v13H7zM14 3.500v4h4",
+  speaker: "M4 10v4h3l5 4V6l-5 4zM15.500 9a4.200 4.200 0 0 1 0 6M18 6.500a7.800 7.800 0 0 1 0 11",
+  globe: "M12 3.500a8.500 8.500 0 1 1 0 17 8.500 8.500 0 0 1 0-17zM3.500 12h17M12 3.500c2.500 2.400 3.700 5.200 3.700 8.500S14.500 18.100 12 20.500C9.500 18.100 8.300 15.300 8.300 12S9.500 5.900 12 3.500z",
+};
+
+/** One of the page's own line icons, hidden from assistive technology. */
+export function icon(name: keyof typeof PATHS | string, size = 20): SVGSVGElement {
+  const space = "http://www.w3.org/2000/svg";
+  const svg = document.createElementNS(space, "svg");
+  for (const [key, value] of Object.entries({
+    viewBox: "0 0 24 24", width: size, height: size, fill: name === "stop" ? "currentColor" : "none", stroke: "currentColor",
+    "stroke-width": name === "more" ? 2.6 : 1.7, "stroke-linecap": "round", "stroke-linejoin": "round", "aria-hidden": "true",
+  })) svg.setAttribute(key, String(value));
+  const path = document.createElementNS(space, "path");
+  path.setAttribute("d", PATHS[name]);
+  svg.append(path);
+  return svg;
+}
+
+/** A button that shows only an icon; the label is its accessible name and tooltip. */
+export function iconButton(name: string, label: string, attributes: Record<string, Value> = {}, size = 18): HTMLButtonElement {
+  return h("button", { type: "button", class: "icon-btn", "aria-label": label, title: label, ...attributes }, icon(name, size));
+}
+
+/** Copies text, also where the asynchronous clipboard is not available. */
+export async function copyText(text: string): Promise<void> {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    const holder = h("textarea", { class: "sr-only", "aria-hidden": "true" });
+    holder.value = text;
+    document.body.append(holder);
+    holder.select();
+    document.execCommand("copy");
+    holder.remove();
+  }
+}
+
+/** Copies and shows a tick in the button for a moment. */
+export async function copyFrom(button: HTMLButtonElement, text: string): Promise<void> {
+  await copyText(text);
+  const before = button.querySelector("svg");
+  if (!before) return;
+  const tick = icon("check", Number(before.getAttribute("width")));
+  before.replaceWith(tick);
+  setTimeout(() => tick.replaceWith(before), 1500);
+}

@@ -1,0 +1,60 @@
+// The page's header: model, Chat or Work, sharing, signing in.
+import { copyText, h, icon, iconButton } from "./dom";
+import { scenario, whoami } from "./net";
+import { menu, toast } from "./overlays";
+import { t } from "./strings";
+
+const MODELS: [string, string][] = [["gpt-5-5", "5.5"], ["gpt-5-5-thinking", "5.5 Thinking"], ["gpt-5-5-pro", "5.5 Pro"]];
+
+export class Header {
+  readonly element: HTMLElement;
+  private chosen = MODELS[0];
+  private mode = "chat";
+  private model = h("button", { type: "button", "data-testid": "model-switcher-dropdown-button", "aria-haspopup": "menu", class: "model-btn", click: () => this.models() });
+  private radios = h("div", { role: "radiogroup", "aria-label": t("mode"), class: "modes" });
+  private actions = h("div", { id: "conversation-header-actions" });
+
+  /** `bar` is the narrow bar of the closed sidebar; `options` opens the open conversation's menu. */
+  constructor(bar: HTMLElement, private options: (anchor: HTMLElement) => void) {
+    const { user } = whoami();
+    if (scenario("work-mode")) this.mode = "work";
+    this.element = h("header", { id: "page-header" }, bar, this.model, user ? this.radios : null, h("div", { class: "spacer" }), this.actions,
+      scenario("stop-control-elsewhere") ? iconButton("speaker", t("stopReading"), { class: "icon-btn" }) : null,
+      ...(user ? [] : [
+        h("button", { type: "button", class: "btn btn-primary", "data-testid": "login-button", click: () => location.assign("/auth/login") }, t("login")),
+        h("button", { type: "button", class: "btn signup", "data-testid": "signup-button", click: () => location.assign("/auth/login") }, t("signup")),
+      ]));
+    this.show(false);
+  }
+
+  /** What the next send is to be made with. */
+  choice(): { model: string; effort: string; mode: string } {
+    return { model: this.chosen[0], effort: "standard", mode: this.mode === "work" ? "work_assistant" : "primary_assistant" };
+  }
+
+  show(conversation: boolean): void {
+    this.model.setAttribute("aria-label", t("model", this.chosen[1]));
+    this.model.replaceChildren(h("span", {}, "ChatGPT ", h("span", { class: "muted" }, this.chosen[1])), icon("down", 16));
+    this.radios.replaceChildren(...(["chat", "work"] as const).map((mode) => h("button", {
+      type: "button", role: "radio", "aria-checked": String(mode === this.mode), "data-state": mode === this.mode ? "on" : "off", tabindex: mode === this.mode ? 0 : -1,
+      click: () => this.turnTo(mode), keydown: (event: KeyboardEvent) => { if (event.key.startsWith("Arrow")) { this.turnTo(mode === "chat" ? "work" : "chat"); this.radios.querySelector<HTMLElement>("[aria-checked=true]")!.focus(); } },
+    }, t(mode))));
+    const options: HTMLElement = iconButton("more", t("options2"), { "data-testid": "conversation-options-button", "aria-haspopup": "menu", click: () => this.options(options) });
+    this.actions.replaceChildren(...(conversation && whoami().user ? [
+      h("button", { type: "button", class: "btn btn-quiet", "data-testid": "share-chat-button", "aria-label": t("share"), click: async () => { await copyText(location.href); toast(t("copied")); } }, icon("share", 18), h("span", { class: "wide-only" }, t("share"))),
+      options,
+    ] : []));
+  }
+
+  private turnTo(mode: "chat" | "work"): void {
+    this.mode = mode;
+    this.show(this.actions.childElementCount > 0);
+  }
+
+  private models(): void {
+    menu(this.model, MODELS.map((model) => ({
+      label: `ChatGPT ${model[1]}`, testid: `model-switcher-${model[0]}`, checked: model === this.chosen,
+      run: () => { this.chosen = model; this.show(this.actions.childElementCount > 0); },
+    })));
+  }
+}

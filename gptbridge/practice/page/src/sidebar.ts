@@ -1,0 +1,102 @@
+// The sidebar: who is here, and the list of conversations.
+import { h, icon, iconButton } from "./dom";
+import { api, call, whoami } from "./net";
+import { ask, menu, toast } from "./overlays";
+import { t } from "./strings";
+
+export interface Row { id: string; title: string | null; gizmo_id?: string | null }
+export interface SidebarHooks { open(path: string): void; fresh(): void; removed(id: string): void; renamed(id: string, title: string): void }
+
+export class Sidebar {
+  readonly element: HTMLElement;
+  readonly bar: HTMLElement;
+  private list = h("div", { id: "history", class: "history" });
+  private rows: Row[] = [];
+  private active: string | null = null;
+
+  constructor(private hooks: SidebarHooks) {
+    const { user } = whoami();
+    const brand = h("a", { href: "/", class: "brand", "aria-label": "ChatGPT", click: (event: Event) => { event.preventDefault(); hooks.fresh(); } },
+      h("img", { src: "/assets/favicon.svg", alt: "", width: 26, height: 26 }), h("span", { class: "badge" }, t("practice")));
+    const compose = h("a", { href: "/", class: "__menu-item", "data-testid": "create-new-chat-button", click: (event: Event) => { event.preventDefault(); hooks.fresh(); } }, icon("compose"), h("span", { class: "truncate" }, t("newChat")));
+    const profile = user && h("button", { type: "button", class: "__menu-item profile", "data-testid": "accounts-profile-button", "aria-haspopup": "menu", "aria-label": t("profile"), click: () => this.profileMenu(profile!) },
+      h("span", { class: "avatar", "aria-hidden": "true" }, (user.name ?? user.id).slice(0, 1).toUpperCase()), h("span", { class: "truncate" }, user.name ?? user.id)) || null;
+    const guest = user ? null : h("div", { class: "guest" }, h("p", {}, t("guestNote")));
+    this.element = h("div", { id: "stage-slideover-sidebar" },
+      h("nav", { "aria-label": t("history"), class: "sidebar" },
+        h("div", { class: "sidebar-head" }, brand, iconButton("menu", t("closeSidebar"), { "data-testid": "close-sidebar-button", click: () => this.toggle(false) }, 20)),
+        compose, h("h2", { class: "history-title" }, t("chats")), this.list, guest, h("div", { class: "sidebar-foot" }, profile)));
+    this.bar = h("div", { id: "stage-sidebar-tiny-bar" },
+      iconButton("menu", t("openSidebar"), { "data-testid": "open-sidebar-button", click: () => this.toggle(true) }, 20),
+      iconButton("compose", t("newChat"), { click: () => hooks.fresh() }, 20));
+    this.show();
+  }
+
+  toggle(open: boolean): void {
+    document.body.classList.toggle("sidebar-open", open);
+    document.body.classList.toggle("sidebar-closed", !open);
+    (open ? this.element : this.bar).querySelector<HTMLElement>("button")?.focus({ preventScroll: true });
+  }
+
+  /** Reads the list anew; keeps the old one when the site refuses. */
+  async refresh(): Promise<void> {
+    if (!whoami().user) return;
+    try {
+      const { items } = await call<{ items: Row[] }>("GET", api("/conversations?offset=0&limit=28&order=updated"));
+      this.rows = items;
+      this.show();
+    } catch { /* throttled or refused: the old list is better than none */ }
+  }
+
+  /** Marks the open conversation, and puts a new one or a new title in at once. */
+  mark(id: string | null, title: string | null): void {
+    this.active = id;
+    const row = id ? this.rows.find((one) => one.id === id) : undefined;
+    if (row && title) row.title = title;
+    this.show();
+  }
+
+  add(id: string, title: string | null): void {
+    if (!this.rows.some((row) => row.id === id)) this.rows.unshift({ id, title });
+    this.show();
+  }
+
+  private show(): void {
+    if (!this.rows.length) {
+      this.list.replaceChildren(whoami().user ? h("p", { class: "muted no-chats" }, t("noChats")) : "");
+      return;
+    }
+    this.list.replaceChildren(...this.rows.map((row, index) => {
+      const path = row.gizmo_id ? `/g/${row.gizmo_id}/c/${row.id}` : `/c/${row.id}`;
+      const title = row.title || t("untitled");
+      const options: HTMLElement = iconButton("more", t("options"), { "data-testid": `history-item-${index}-options`, "aria-haspopup": "menu", click: () => conversationMenu(options, row.id, row.title ?? "", this.hooks) });
+      return h("div", { class: "history-row" },
+        h("a", { class: "__menu-item", href: path, dir: "auto", "data-active": row.id === this.active ? "" : null, "aria-current": row.id === this.active ? "page" : null, "data-testid": `history-item-${index}`, click: (event: MouseEvent) => {
+          if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+          event.preventDefault();
+          if (innerWidth < 760) this.toggle(false);
+          this.hooks.open(path);
+        } }, h("div", { class: "truncate", title }, h("span", { dir: "auto" }, title))), options);
+    }));
+  }
+
+  private profileMenu(anchor: HTMLElement): void {
+    menu(anchor, [{ label: t("logOut"), icon: "close", testid: "log-out-menu-item", run: async () => {
+      await fetch("/practice/scenario", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ name: "signed-out" }) });
+      location.assign("/");
+    } }]);
+  }
+}
+
+/** Rename, archive, delete: the same from the list and from the header. */
+export function conversationMenu(anchor: HTMLElement, id: string, title: string, hooks: SidebarHooks): void {
+  const patch = (body: object): Promise<boolean> => call("PATCH", api(`/conversation/${encodeURIComponent(id)}`), body).then(() => true, () => { toast(t("failed"), "error"); return false; });
+  menu(anchor, [
+    { label: t("rename"), icon: "edit", run: async () => {
+      const name = (await ask(t("renamePrompt"), title))?.trim();
+      if (name && await patch({ title: name })) hooks.renamed(id, name);
+    } },
+    { label: t("archive"), icon: "file", run: async () => { if (await patch({ is_archived: true })) hooks.removed(id); } },
+    { label: t("remove"), icon: "close", danger: true, testid: "delete-chat-menu-item", run: async () => { if (await patch({ is_visible: false })) hooks.removed(id); } },
+  ]);
+}

@@ -1,0 +1,79 @@
+// How a file gets to the site: announce, put the bytes, have them processed; and the chip that shows it.
+import { h, icon } from "./dom";
+import { call, headers, scenario } from "./net";
+import { t } from "./strings";
+
+export interface Attachment { id: string; name: string; size: number; mime_type: string; source: "local"; is_big_paste?: boolean }
+
+export class Upload {
+  state: "uploading" | "ready" | "failed" = "uploading";
+  id = "";
+  readonly chip = h("div", { role: "group", class: "chip group/file-tile" });
+
+  constructor(readonly file: File, readonly name: string, private number: number, private pasted: boolean, private changed: (upload: Upload, gone: boolean) => void) {
+    this.chip.setAttribute("aria-label", name);
+    this.show();
+    void this.run();
+  }
+
+  get attachment(): Attachment {
+    const out: Attachment = { id: this.id, name: this.name, size: this.file.size, mime_type: this.file.type || "application/octet-stream", source: "local" };
+    if (this.pasted) out.is_big_paste = true;
+    return out;
+  }
+
+  private async run(): Promise<void> {
+    try {
+      const image = this.file.type.startsWith("image/");
+      const use_case = image ? "multimodal" : "my_files";
+      const announced = await call<{ upload_url: string; file_id: string }>("POST", "/backend-api/files", {
+        file_name: this.name, file_size: this.file.size, use_case, mime_type: this.file.type || "application/octet-stream", entry_surface: "chat_composer",
+      });
+      const foreign = new URL(announced.upload_url, location.href).origin !== location.origin;
+      const kind = { "Content-Type": this.file.type || "application/octet-stream", "x-ms-blob-type": "BlockBlob" };
+      const put = await fetch(announced.upload_url, { method: "PUT", headers: foreign ? kind : headers(kind), body: this.file });
+      if (!put.ok) throw new Error(`upload answered ${put.status}`);
+      if (scenario("upload-stalls")) return;
+      const processed = await fetch("/backend-api/files/process_upload_stream", {
+        method: "POST", headers: headers({ "Content-Type": "application/json" }),
+        body: JSON.stringify({ file_id: announced.file_id, use_case, index_for_retrieval: false, file_name: this.name }),
+      });
+      if (processed.status === 404) await call("POST", `/backend-api/files/${encodeURIComponent(announced.file_id)}/uploaded`, {});
+      else if (!processed.ok || !(await processed.text()).includes("file_ready")) throw new Error("the file was not processed");
+      this.id = announced.file_id;
+      this.state = "ready";
+    } catch {
+      this.state = "failed";
+    }
+    this.show();
+    this.changed(this, false);
+  }
+
+  private show(): void {
+    this.chip.dataset.state = this.state;
+    const kind = this.state === "failed" ? t("uploadFailed") : this.state === "uploading" ? t("uploading") : this.file.type.startsWith("image/") ? t("image") : t("document");
+    this.chip.replaceChildren(
+      h("span", { class: "chip-icon" }, this.state === "uploading" ? h("span", { role: "progressbar", class: "spinner", "aria-label": t("uploading") }) : icon("file")),
+      h("span", { class: "chip-lines" }, h("span", { class: "truncate" }, this.name), h("span", { class: `truncate chip-kind${this.state === "failed" ? " text-error" : ""}` }, kind)),
+      h("button", { type: "button", class: "chip-remove", "aria-label": t("removeFile", this.number, this.name), click: () => this.changed(this, true) }, icon("close", 14)),
+    );
+  }
+}
+
+/** A name that no other file of the message has: `name(1).ext`. */
+export function distinctName(name: string, taken: Set<string>): string {
+  const dot = name.lastIndexOf(".");
+  const [stem, suffix] = dot > 0 ? [name.slice(0, dot), name.slice(dot)] : [name, ""];
+  for (let count = 0; ; count++) {
+    const tried = count ? `${stem}(${count})${suffix}` : name;
+    if (!taken.has(tried)) return tried;
+  }
+}
+
+/** The tile of a file in a message that was sent. */
+export function fileTile(name: string, mime: string): HTMLElement {
+  return h("div", { role: "group", "aria-label": name, class: "chip group/file-tile" },
+    h("button", { type: "button", "aria-label": name, class: "chip-open" },
+      h("span", { class: "chip-icon" }, icon("file")),
+      h("span", { class: "chip-lines" }, h("span", { class: "truncate" }, name), h("span", { class: "truncate chip-kind" }, mime.startsWith("image/") ? t("image") : t("document")))));
+}

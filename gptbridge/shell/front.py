@@ -1,0 +1,304 @@
+"""The front: the process that the user sees. It forks the worker, shows its events, passes on what the user says, and reports the end.
+
+It forks before any lock, thread or browser. What it reports at the end it reads from ledger and log, so it says the same whether the
+worker told it, died, or goes on without it. The front holds no lock while the worker lives: killing it frees nothing and loses nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import time
+from collections.abc import Callable, Collection, Mapping
+from types import FrameType
+from typing import Any
+
+from gptbridge.core.errors import Failure
+from gptbridge.core.operation import check_id
+from gptbridge.core.result import Outcome, document, sweep_line
+from gptbridge.edge.config import Config, load
+from gptbridge.edge.copies import CopyFolder
+from gptbridge.edge.host import Host
+from gptbridge.flow import recording
+from gptbridge.flow.reporting import outcome_of
+from gptbridge.shell import worker
+from gptbridge.shell.job import Job, Output
+from gptbridge.shell.resolve import folder_digest
+from gptbridge.shell.terminal import Terminal
+from gptbridge.shell.wiring import Files, OpenBrowser, files
+
+RECEIPT_S = 60.0  # --wait 0 leaves at the receipt, at the latest this long after dispatch
+STOP_S = 20.0  # how long the front waits for its worker to record a stop
+CODES = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
+
+
+def run(job: Job, output: Output, *, env: Mapping[str, str] | None = None, open_browser: OpenBrowser | None = None) -> int:
+    """`send`, and `resume` with and without a prompt. The exit code; all printing is done here."""
+    env = dict(os.environ) if env is None else env
+    try:
+        config = load(env, wait=job.wait, queue_wait=job.queue_wait)
+        host = Host(env)
+        operation_id = None if job.prompt is None else (job.operation_id or host.ulid())
+        if operation_id is not None:
+            check_id(operation_id, host.wall())
+    except Failure as failure:
+        return report(Outcome(job.command, failure.slug, failure), output)
+    ours, theirs = socket.socketpair()
+    pid = os.fork()
+    if pid == 0:
+        ours.close()
+        worker.run(theirs, job, config, env, operation_id=operation_id, folder=folder_digest(), open_browser=open_browser)
+    theirs.close()
+    return Front(job, output, config, env, ours, pid, operation_id).run()
+
+
+class Front:
+    def __init__(self, job: Job, output: Output, config: Config, env: Mapping[str, str], sock: socket.socket, pid: int,
+                 operation_id: str | None) -> None:
+        self._job, self._output, self._config, self._env = job, output, config, env
+        self._sock, self._pid, self._id = sock, pid, operation_id
+        self._terminal = Terminal(quiet=output.quiet)
+        self._buffer = b""
+        self._end: dict[str, Any] | None = None
+        self._admitted = False
+        self._dispatched_at: float | None = None
+        self._accepted = False
+        self._shown: set[str] = set()
+        self._warnings: list[str] = []
+        self._uncertain: str | None = None
+        self._signal: int | None = None
+        self._asked_at: float | None = None
+        self._wake, self._woken = os.pipe()
+
+    def run(self) -> int:
+        with self._signals():
+            slug = self._watch()
+        self._sock.close()
+        return self._report(slug)
+
+    # While the worker works
+
+    def _watch(self) -> str | None:
+        """Until the worker says its end, dies, or the caller's patience is over; the slug that patience gives, else None."""
+        while self._end is None:
+            if self._signal is not None and self._leaves_by_signal():
+                return CODES[signal.Signals(self._signal)]
+            if self._patience_is_over():
+                return ""
+            ready = select.select([self._sock.fileno(), self._wake], [], [], self._timeout())[0]
+            if self._wake in ready:
+                os.read(self._wake, 512)
+            if self._sock.fileno() in ready and not self._read():
+                break
+        return None
+
+    def _read(self) -> bool:
+        try:
+            data = self._sock.recv(65536)
+        except ConnectionResetError:
+            data = b""
+        self._buffer += data
+        *lines, self._buffer = self._buffer.split(b"\n")
+        for line in lines:
+            self._event(json.loads(line))
+        return bool(data)
+
+    def _event(self, event: dict[str, Any]) -> None:
+        match event:
+            case {"type": "operation", "operation_id": operation_id}:
+                if not self._admitted:
+                    self._terminal.say(f"operation: {operation_id}")
+                self._admitted = True
+            case {"type": "ratelimit", "wait_s": wait}:
+                self._say(f"rate-limit: waiting {wait:.0f}s before dispatch")
+            case {"type": "meta", "conversation_id": conversation_id}:
+                self._accepted = self._dispatched_at is not None
+                self._say(f"resume: ask-gpt resume {conversation_id}")
+            case {"type": "state", "state": "dispatched"}:
+                self._dispatched_at = time.monotonic()
+            case {"type": "warning", "message": message}:
+                self._warnings.append(str(message))
+                self._say(f"warning: {message}")
+            case {"type": "waiting", "message": message}:
+                self._say(str(message))
+            case {"type": "end"}:
+                self._end = event
+            case _:
+                pass  # deltas of the answer: the log holds it whole
+
+    def _say(self, text: str) -> None:
+        if text not in self._shown:
+            self._shown.add(text)
+            self._terminal.note(text)
+
+    # Patience and signals
+
+    def _timeout(self) -> float | None:
+        ends = [end - time.monotonic() for end in (self._patience_end(), None if self._asked_at is None else self._asked_at + STOP_S)
+                if end is not None]
+        return max(min(ends), 0.0) if ends else None
+
+    def _patience_end(self) -> float | None:
+        if self._dispatched_at is None:
+            return None
+        wait = self._config.settings.wait
+        if wait == 0.0:
+            return self._dispatched_at if self._accepted else self._dispatched_at + RECEIPT_S
+        return self._dispatched_at + wait
+
+    def _patience_is_over(self) -> bool:
+        end = self._patience_end()
+        return end is not None and time.monotonic() >= end
+
+    def _leaves_by_signal(self) -> bool:
+        """Before dispatch the worker is asked to stop and its word is awaited; after it the signal ends the caller's patience only."""
+        assert self._signal is not None
+        if self._dispatched_at is not None:
+            return True
+        if self._asked_at is None:
+            self._asked_at = time.monotonic()
+            try:
+                self._sock.sendall(b"interrupt\n" if self._signal == signal.SIGINT else b"terminate\n")
+            except OSError:
+                return False  # the worker is gone: its end is read next
+        return time.monotonic() - self._asked_at >= STOP_S
+
+    def _signals(self) -> Any:
+        return _Handlers(self._got, self._woken)
+
+    def _got(self, number: int, frame: FrameType | None) -> None:
+        self._signal = self._signal or number
+
+    # The end
+
+    def _report(self, slug: str | None) -> int:
+        try:
+            outcome = self._outcome(slug)
+        except Failure as failure:
+            sent = self._admitted and self._dispatched_at is not None
+            outcome = Outcome(self._job.command, "uncertain" if sent else failure.slug, failure)
+        outcome.warnings = [*self._warnings, *(w for w in outcome.warnings if w not in self._warnings)]
+        return report(outcome, self._output, site=self._config.settings.site, said=self._shown, uncertain=self._uncertain)
+
+    def _outcome(self, slug: str | None) -> Outcome:
+        end = self._end or {}
+        failure = Failure(end["slug"], end["message"], end.get("hint", "")) if "message" in end else None
+        died = self._end is None and slug is None
+        if died:
+            self._bury()
+        found = files(self._env, copies=CopyFolder.here(lambda text: None))
+        if self._id is None:
+            return self._read_back(found, end, failure, slug)
+        view = None if failure is not None and not self._admitted else found.ledger.view()
+        self._uncertain = sweep_line(view.uncertain()) if view is not None else None
+        op = view.get(self._id) if view is not None else None
+        if op is None:
+            if failure is not None and self._job.operation_id is not None and failure.slug in ("state-corrupt", "state-unwritable"):
+                # An id was given and the ledger cannot say what became of it: that is not "nothing left" (contract.md, Outcomes).
+                failure = Failure("uncertain", f"whether this operation ran before cannot be read: {failure.message}", failure.hint)
+            failure = failure or Failure("browser", "the worker ended before the operation was admitted; nothing was sent", "run it again")
+            return Outcome(self._job.command, failure.slug, failure)
+        said = slug or (end.get("slug") if failure is not None else None) or None
+        if failure is not None and op.error is not None and op.error["slug"] == failure.slug:
+            said, failure = None, None
+        outcome = outcome_of(self._job.command, op, found.ledger, found.logs, found.registry, slug=said, failure=failure)
+        if died and not op.ended:
+            outcome.warnings.append("the worker process ended unexpectedly")
+        return outcome
+
+    def _read_back(self, found: Files, end: dict[str, Any], failure: Failure | None, slug: str | None) -> Outcome:
+        if failure is not None or "slug" not in end:
+            said = slug or (failure.slug if failure is not None else "browser")
+            failure = failure or (Failure("browser", "the worker ended before it had read the page", "run it again") if not slug else None)
+            return Outcome(self._job.command, said, failure)
+        view = found.ledger.view()
+        self._uncertain = sweep_line(view.uncertain())
+        op = view.get(end["operation_id"]) if end.get("operation_id") else None
+        conversation_id = end.get("conversation_id")
+        if conversation_id is None:
+            assert op is not None
+            return outcome_of(self._job.command, op, found.ledger, found.logs, found.registry)
+        log = found.logs.read(conversation_id)
+        wanted = (end.get("user_message_id") or "").lower()
+        block = next((b for b in reversed(log.blocks if log else ()) if b.kind == "turn" and (b.attr("user") or "").lower() == wanted), None)
+        if block is None and op is not None:
+            block = recording.turn_of(log, op)
+        copied, canonical = found.logs.paths(conversation_id)
+        said = end["slug"]
+        if said == "ok" and block is None:
+            said = "answer-lost"
+        warnings = [str(end["warning"])] if end.get("warning") else []
+        return Outcome(self._job.command, said, None, op, block, found.registry.get(conversation_id), log=copied,
+                       log_canonical=canonical, warnings=warnings)
+
+    def _bury(self) -> None:
+        """The worker died: recover its row now, holding its owner's slot, and say what became of it (FW-04)."""
+        try:
+            os.waitpid(self._pid, 0)
+        except ChildProcessError:
+            pass
+        from gptbridge.flow.custody import Custody
+        from gptbridge.shell.wiring import world
+
+        Custody(world(self._env, self._config, _Nobody(), None, purpose="ask-gpt (recovering)", open_browser=_no_browser)).recover()
+
+
+class _Nobody:
+    """The Caller of a process that waits for nothing."""
+
+    def emit(self, event: Mapping[str, Any]) -> None: ...
+
+    def gone(self) -> bool:
+        return False
+
+    def wants(self) -> str | None:
+        return None
+
+
+def _no_browser(*_: Any) -> Any:
+    return None
+
+
+class _Handlers:
+    """SIGINT and SIGTERM wake the loop; what was set before comes back at the end."""
+
+    def __init__(self, got: Callable[[int, FrameType | None], None], wake_fd: int) -> None:
+        self._got, self._wake_fd = got, wake_fd
+
+    def __enter__(self) -> None:
+        os.set_blocking(self._wake_fd, False)
+        self._old_fd = signal.set_wakeup_fd(self._wake_fd, warn_on_full_buffer=False)
+        self._old = {number: signal.signal(number, self._got) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._old.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(self._old_fd)
+
+
+def report(outcome: Outcome, output: Output, *, site: str = "https://chatgpt.com", said: Collection[str] = (),
+           uncertain: str | None = None) -> int:
+    """Print the end of a command: the answer or the document on standard output, everything else on standard error.
+
+    `said`: lines that were printed already. `uncertain`: the line about uncertain operations of the home.
+    """
+    terminal = Terminal(quiet=output.quiet)
+    doc = document(outcome, site=site)
+    if output.json:
+        terminal.document(doc)
+    elif doc["ok"]:
+        terminal.answer(doc["answer"] or "")
+    if doc["error"] is not None:
+        terminal.error(doc["error"])
+    for warning in outcome.warnings:
+        if f"warning: {warning}" not in said:
+            terminal.note(f"warning: {warning}")
+    if uncertain is not None:
+        terminal.note(uncertain)
+    for path in (outcome.log, outcome.log_canonical):
+        if path is not None:
+            terminal.note(f"Log: {path}")
+    return int(doc["exit_code"])

@@ -1,0 +1,68 @@
+"""`ops`: the ledger, for people. Reads it and changes nothing.
+
+Listed newest admission first, one line for each: operation id, state, whether the message left, time of admission, conversation.
+"""
+
+from __future__ import annotations
+
+from gptbridge.core.errors import Failure
+from gptbridge.core.ledger import Operation, rfc3339
+from gptbridge.core.result import operation_document
+from gptbridge.shell import resolve
+from gptbridge.shell.reply import Reply
+from gptbridge.shell.requests import OpsList, OpsShow
+from gptbridge.shell.store import Store
+from gptbridge.shell.terminal import line_text, whole_text
+
+
+def list_operations(request: OpsList, store: Store, tty: bool) -> Reply:
+    found = sorted(store.view.operations.values(), key=lambda op: op.order, reverse=True)
+    if request.state is not None:
+        found = [op for op in found if op.state.value == request.state]
+    if request.older_than is not None:
+        before = rfc3339(max(0.0, store.host.wall() - request.older_than))
+        found = [op for op in found if (op.queued_at or "") < before]
+    found = found[:request.limit]
+    lines = "".join("\t".join(line_text(word, tty) for word in _row(op)) + "\n" for op in found)
+    return Reply("ops", lines.encode("utf-8", "surrogatepass"), {"operations": [operation_document(op) for op in found]}, site=store.view.site)
+
+
+def _row(op: Operation) -> tuple[str, ...]:
+    state = op.state.value if op.turn is None else f"{op.state.value} ({op.turn})"
+    return op.operation_id, state, f"sent={op.sent}", op.queued_at or "-", resolve.conversation_of(op) or "new"
+
+
+def show_operation(request: OpsShow, store: Store, tty: bool) -> Reply:
+    resolve.known_operation(request.operation_id, store)
+    op = store.ledger.history(request.operation_id)
+    assert op is not None
+    reply = Reply("ops", extra={"operations": [operation_document(op, detail=True)]}, site=store.view.site)
+    if request.prompt:
+        text = store.spool.prompt(op.operation_id)
+        if text is None:
+            raise Failure("bad-input", f"the text of operation {op.operation_id} is not kept any more",
+                          f"ask-gpt show {op.operation_id} --prompt" if op.sent == "yes" else "")
+        decoded = text.decode("utf-8", "surrogatepass")
+        reply.data = whole_text(decoded, tty)
+        reply.extra["operations"][0]["prompt"] = decoded
+        return reply
+    reply.data = "".join(line_text(line, tty) + "\n" for line in _described(op)).encode("utf-8", "surrogatepass")
+    return reply
+
+
+def _described(op: Operation) -> list[str]:
+    """`name: value` lines; what is not known is left out."""
+    facts = {
+        "operation": op.operation_id, "state": op.state.value, "turn": op.turn, "sent": op.sent, "retry": op.retry, "attempt": str(op.attempt),
+        "waits for": op.blocking_reason, "conversation": resolve.conversation_of(op) or "new", "account": op.account, "title": op.title,
+        "message id": op.user_message_id, "site's message id": op.site_message_id, "turn id": op.turn_id, "request": op.request,
+        "prompt bytes": None if op.prompt_bytes is None else str(op.prompt_bytes), "prompt sha256": op.prompt_sha256,
+        "queued": op.queued_at, "dispatched": op.dispatched_at, "completed": op.completed_at,
+        "error": f"{op.error['slug']}: {op.error['message']}" if op.error else None, "fingerprint": op.fingerprint}
+    lines = [f"{name}: {value}" for name, value in facts.items() if value]
+    for entry in op.history:
+        because = f" ({entry['reason']})" if entry["reason"] else ""
+        lines.append(f"{entry['at']}  {entry['from'] or '-'} -> {entry['to']}  by {entry['actor']}{because}")
+        if entry["evidence"]:
+            lines.append(f"  evidence: {entry['evidence']}")
+    return lines

@@ -1,0 +1,171 @@
+"""`list` and `show`: what the registry and the logs say. No browser, no network, no config, and nothing is changed.
+
+A title is somebody else's text: it stands in one line, whatever it holds. Fails closed where a file of ours is damaged.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from gptbridge.core import registry
+from gptbridge.core.errors import Failure
+from gptbridge.core.registry import Conversation
+from gptbridge.shell.reply import Reply
+from gptbridge.shell.requests import List, Show
+from gptbridge.shell.store import Store
+from gptbridge.shell.terminal import json_line, line_text, log_text, whole_text
+
+if TYPE_CHECKING:
+    from gptbridge.core.ledger import Operation
+    from gptbridge.core.transcript import Block, Log
+
+DEFAULT_LIMIT = 20
+EXPORT = "conversations.jsonl"
+
+
+def list_conversations(request: List, store: Store, tty: bool) -> Reply:
+    """The newest N by their newest record; `--export` means all of them unless N is given."""
+    limit = request.limit if request.limit is not None else (0 if request.export else DEFAULT_LIMIT)
+    found = registry.newest(store.registry.newest_first(), limit or None, every_account=request.every_account, keep=_filter(request))
+    documents = [conversation.document() for conversation in found]
+    if not request.export:
+        lines = "".join(f"{c.conversation_id}\t{line_text(c.title, tty)}\n" for c in found)
+        return Reply("list", lines.encode("utf-8", "surrogatepass"), {"conversations": documents})
+    path = _export(b"".join(json_line(document) for document in documents))
+    return Reply("list", f"Log: {path}\n".encode(), {"conversations": documents}, log=path)
+
+
+def _filter(request: List) -> Callable[[Conversation], bool] | None:
+    tests: list[Callable[[Conversation], bool]] = []
+    if request.search is not None:
+        try:
+            with warnings.catch_warnings():  # Python's own remarks on a pattern are no output of ours
+                warnings.simplefilter("ignore")
+                tests.append(registry.title_filter(request.search))
+        except (OverflowError, RecursionError, ValueError):
+            raise Failure("usage", "--search: that pattern is too large; nothing was done", "give a shorter pattern") from None
+    if request.since is not None:
+        since = request.since
+        tests.append(lambda conversation: _changed(conversation) >= since)
+    return (lambda conversation: all(test(conversation) for test in tests)) if tests else None
+
+
+def _changed(conversation: Conversation) -> float:
+    """Epoch seconds of the newest record; a time that cannot be read counts as now, so that nothing is hidden."""
+    try:
+        at = datetime.fromisoformat(conversation.updated_at or conversation.created_at or "")
+        return at.timestamp() if at.tzinfo is not None else float("inf")
+    except ValueError:
+        return float("inf")
+
+
+def _export(data: bytes) -> str:
+    from gptbridge.edge.copies import FOLDER, CopyFolder
+
+    said: list[str] = []
+    if not CopyFolder.here(said.append).replace(EXPORT, data):
+        why = "; ".join(said) or "it cannot be written"
+        raise Failure("state-unwritable", f"./{FOLDER}/{EXPORT} was not written: {why}", f"look at ./{FOLDER}, or run it in another folder")
+    return f"./{FOLDER}/{EXPORT}"
+
+
+def show(request: Show, store: Store, tty: bool) -> Reply:
+    """The log's own text, one turn of it, or one plain text of a turn (of the last one, where none is named)."""
+    from gptbridge.core import transcript
+    from gptbridge.core.result import turn_document
+    from gptbridge.flow.recording import shown
+
+    name, operation = _log_of(request.reference, store)
+    data = store.logs.raw(name)
+    if data is None:
+        registered = store.registry.get(name)
+        what = "has no log yet" if registered is not None else "is not known here"
+        raise Failure("bad-input", f"conversation {name} {what}; nothing was done",
+                      f"ask-gpt resume {name} reads it" if registered is not None else "ask-gpt list 0")
+    log = transcript.parse(data)
+    turns = shown(log.blocks)
+    block = _turn(request, turns, log, operation)
+    if request.part is not None:
+        out = whole_text(_part(request.part, block), tty)
+    elif request.turn is not None and block is not None:
+        out = log_text(data[block.start:block.stop].removeprefix(b"\n"), tty)
+    else:
+        out = log_text(_without_hidden(data, log, turns), tty)
+    reply = Reply("show", out, block=block, site=_site(name, log))
+    reply.extra["turns"] = [turn_document(turn) for turn in (turns if request.turn is None else [block] if block else [])]
+    reply.conversation = store.registry.get(name) or _from_header(name, log)
+    reply.log, reply.log_canonical = store.copy_path(name), store.home.shown(f"logs/{name}.log")
+    reply.warnings = [f"{name}.log, line {problem.line}: {problem.what}" for problem in log.problems[:5]]
+    return reply
+
+
+def _log_of(text: str, store: Store) -> tuple[str, Operation | None]:
+    """The log's name, and the operation that was named, if one was."""
+    from gptbridge.flow.recording import log_name
+    from gptbridge.shell import resolve
+
+    found = resolve.reference(text, store)
+    if found.operation_id is not None:
+        operation = resolve.known_operation(found.operation_id, store)
+        name = log_name(operation)
+        if store.logs.raw(name) is None:
+            raise Failure("bad-input", f"operation {operation.operation_id} has no log; nothing was done",
+                          f"ask-gpt ops show {operation.operation_id}")
+        return name, operation
+    assert found.conversation_id is not None
+    return found.conversation_id, None
+
+
+def _turn(request: Show, turns: list[Block], log: Log, operation: Operation | None) -> Block | None:
+    from gptbridge.flow.recording import turn_of
+
+    if isinstance(request.turn, int):
+        block = next((turn for turn in reversed(turns) if turn.number == request.turn), None)
+        if block is None:
+            last = f"its last turn is {turns[-1].number}" if turns else "it holds no turn"
+            raise Failure("bad-input", f"the log has no turn {request.turn} to show; {last}", "--turn last")
+        return block
+    if operation is not None and request.turn is None:
+        return turn_of(log, operation)
+    if not turns and (request.turn is not None or request.part is not None):
+        raise Failure("bad-input", "the log holds no turn", "without --turn and a part the whole log is shown")
+    return turns[-1] if turns else None
+
+
+def _part(part: str, block: Block | None) -> str:
+    text = block.section(part) if block is not None else None
+    if text is None and part == "thinking" and block is not None and block.state == "completed":
+        return ""  # known to be empty
+    if text is None:
+        raise Failure("bad-input", f"turn {block.number} has no {part}" if block is not None else f"there is no {part}",
+                      "without a part the turn's whole block is shown")
+    return text
+
+
+def _without_hidden(data: bytes, log: Log, turns: list[Block]) -> bytes:
+    """The file as it is, but for turns that a later one supersedes."""
+    kept = {turn.start for turn in turns}
+    out, at = [], 0
+    for block in log.blocks:
+        if block.kind == "turn" and block.start not in kept:
+            out.append(data[at:block.start])
+            at = block.stop
+    return b"".join([*out, data[at:]])
+
+
+def _site(name: str, log: Log) -> str | None:
+    """The site that the log's header names; the ledger is not asked, since a damaged one must not hide a log."""
+    url, end = log.header.get("url", ""), f"/c/{name}"
+    return url.removesuffix(end) if url.endswith(end) else None
+
+
+def _from_header(name: str, log: Log) -> Conversation | None:
+    """A conversation that only its log knows."""
+    from gptbridge.core.operation import is_conversation_id
+
+    if not is_conversation_id(name):
+        return None
+    return Conversation(log.header.get("account", ""), name, "", log.header.get("url"))

@@ -1,0 +1,73 @@
+"""The state as reading commands see it: opened when first asked for, never made, never changed; no lock is taken and no config is read.
+
+Touches files of the home, for reading. Raises the `Failure`s of the readers in edge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gptbridge.core.ledger import View
+    from gptbridge.edge.home import Home
+    from gptbridge.edge.host import Host
+    from gptbridge.edge.ledger_file import LedgerFile
+    from gptbridge.edge.logs import LogFiles
+    from gptbridge.edge.registry_file import RegistryFile
+    from gptbridge.edge.spool import SpoolFolder
+
+
+class Store:
+    """Imports stand inside, since each command needs a part of it and pays for that part alone."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self.environ = environ
+
+    @cached_property
+    def host(self) -> Host:
+        from gptbridge.edge.host import Host
+
+        return Host(self.environ)
+
+    @cached_property
+    def home(self) -> Home:
+        from gptbridge.edge.home import open_home
+
+        return open_home(self.environ, create=False, host=self.host)
+
+    @cached_property
+    def registry(self) -> RegistryFile:
+        from gptbridge.edge.registry_file import RegistryFile
+
+        return RegistryFile(self.home, self.host)
+
+    @cached_property
+    def ledger(self) -> LedgerFile:
+        from gptbridge.edge.ledger_file import LedgerFile
+
+        return LedgerFile(self.home, self.host)
+
+    @cached_property
+    def view(self) -> View:
+        return self.ledger.view()
+
+    @cached_property
+    def logs(self) -> LogFiles:
+        """Without the folder's copies."""
+        from gptbridge.edge.logs import LogFiles
+
+        return LogFiles(self.home)
+
+    @cached_property
+    def spool(self) -> SpoolFolder:
+        from gptbridge.edge.spool import SpoolFolder
+
+        return SpoolFolder(self.home)
+
+    def copy_path(self, name: str) -> str | None:
+        """The copy of that log in the working folder, if there is one; the folder is not made for the question."""
+        from gptbridge.edge.copies import FOLDER, CopyFolder
+
+        return f"./{FOLDER}/{name}.log" if CopyFolder.here(lambda _: None).holds(f"{name}.log") else None

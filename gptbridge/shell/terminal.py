@@ -1,0 +1,113 @@
+"""How bytes reach standard output and standard error: the only writer of both.
+
+Guarantees: into a pipe or file an answer arrives exactly as it is; on a terminal, and on standard error always, nothing can move the
+cursor, change colours or hide text (control characters become visible escapes). A closed pipe never ends in a traceback: `broken` says
+so, and the command keeps its exit code. Unbuffered, so that a fork repeats nothing.
+Touches descriptors 1 and 2. Fails silently: there is nobody left to tell.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from gptbridge.core.errors import Failure
+from gptbridge.core.escape import MARK, visible
+
+
+def hold_descriptors() -> None:
+    """Give 0, 1 and 2 to /dev/null where the caller closed them: else the next file opened takes the number, and an answer meant for
+    standard output would be written into the ledger."""
+    for fd in (0, 1, 2):
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+
+
+def line_text(text: str, tty: bool) -> str:
+    """Somebody's words as part of one line: on a terminal every control character is made visible, else only TAB and line breaks."""
+    if tty:
+        return visible(text, multiline=False)
+    return text if text.isprintable() else "".join(visible(c, multiline=False) if c == "\t" or c.splitlines() == [""] else c for c in text)
+
+
+def whole_text(text: str, tty: bool) -> bytes:
+    """Somebody's words of many lines, and one LF if they lack one."""
+    return exact((visible(text, multiline=True) if tty else text) + ("" if text.endswith("\n") else "\n"))
+
+
+def log_text(data: bytes, tty: bool) -> bytes:
+    """A log's own text. It carries visible escapes already; on a terminal they are left as they are, and all else is made safe once more."""
+    if not tty:
+        return data
+    return exact(MARK.join(visible(part, multiline=True) for part in data.decode("utf-8", "replace").split(MARK)))
+
+
+def exact(text: str) -> bytes:
+    """UTF-8; lone surrogates keep their own three bytes."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def json_line(value: Any) -> bytes:
+    """One line of ASCII with `\\u` escapes."""
+    return json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode("ascii") + b"\n"
+
+
+class Terminal:
+    """`tty`: standard output is a terminal. `broken`: the error that standard output gave, after which nothing more is written to it."""
+
+    def __init__(self, *, quiet: bool = False, out: int = 1, err: int = 2) -> None:
+        self.quiet = quiet
+        self._out, self._err = out, err
+        self.tty = _is_terminal(out)
+        self.broken: OSError | None = None
+
+    def put(self, data: bytes) -> None:
+        """Bytes as they are, for standard output."""
+        if self.broken is None:
+            self.broken = _write(self._out, data)
+
+    def answer(self, text: str) -> None:
+        """The answer, and one LF if it lacks one."""
+        self.put(whole_text(text, self.tty))
+
+    def document(self, document: Mapping[str, Any]) -> None:
+        self.put(json_line(document))
+
+    def note(self, text: str) -> None:
+        """A line on standard error that `-q` silences."""
+        if not self.quiet:
+            self.say(text)
+
+    def say(self, text: str) -> None:
+        """A line on standard error, also with `-q`."""
+        _write(self._err, whole_text(text, True))
+
+    def error(self, error: Failure | Mapping[str, str]) -> None:
+        """The one error printer: what happened and what is true now, then what to type. Takes a Failure or the document's `error`."""
+        message, hint = (error.message, error.hint) if isinstance(error, Failure) else (error["message"], error["hint"])
+        self.say(f"ask-gpt: {message}" + "".join(f"\n  {line}" for line in hint.splitlines()))
+
+
+def _is_terminal(fd: int) -> bool:
+    try:
+        return os.isatty(fd)
+    except OSError:
+        return False
+
+
+def _write(fd: int, data: bytes) -> OSError | None:
+    view = memoryview(data)
+    while view:
+        try:
+            view = view[os.write(fd, view):]
+        except BlockingIOError:  # the other end made the pipe non-blocking
+            import select
+
+            select.select([], [fd], [])
+        except OSError as why:
+            return why
+    return None

@@ -1,0 +1,131 @@
+"""The one place that knows which edge stands behind which port."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+from gptbridge.core.pacing import Now
+from gptbridge.core.ports import Browser, Caller, World
+from gptbridge.edge.config import Config, load
+from gptbridge.edge.copies import CopyFolder
+from gptbridge.edge.home import Home, open_home
+from gptbridge.edge.host import Host
+from gptbridge.edge.journal import replace
+from gptbridge.edge.ledger_file import LedgerFile
+from gptbridge.edge.locks import Locks, own
+from gptbridge.edge.logs import LogFiles
+from gptbridge.edge.registry_file import RegistryFile
+from gptbridge.edge.spool import SpoolFolder
+from gptbridge.edge.stamps import StampFile
+
+Warn = Callable[[str], None]
+OpenBrowser = Callable[[Config, Home, "HostClock", Warn], Browser]
+
+
+class HostClock:
+    """The Clock port on the real machine."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    def now(self) -> Now:
+        return Now(self._host.wall(), self._host.boottime(), self._host.boot_id)
+
+    def sleep(self, seconds: float) -> None:
+        self._host.sleep(seconds)
+
+
+class Room:
+    """The Host port: free room where the home lies."""
+
+    def __init__(self, host: Host, home: Home) -> None:
+        self._host, self._home = host, home
+
+    def free_bytes(self) -> int:
+        return self._host.free_bytes(self._home.need())
+
+
+@dataclass(slots=True)
+class Files:
+    """What a reader needs: ledger, registry, logs of a home that may not exist."""
+
+    home: Home
+    ledger: LedgerFile
+    registry: RegistryFile
+    logs: LogFiles
+    spool: SpoolFolder
+
+
+def files(env: Mapping[str, str], *, create: bool = False, copies: CopyFolder | None = None, warn: Warn = lambda text: None) -> Files:
+    """For reading commands and the front. With `create=False` nothing is made and nothing is changed."""
+    host = Host(env)
+    home = open_home(env, create=create, host=host)
+    return Files(home, LedgerFile(home, host, warn=warn), RegistryFile(home, host), LogFiles(home, copies), SpoolFolder(home))
+
+
+def world(env: Mapping[str, str], config: Config, caller: Caller, copies: CopyFolder | None, *, purpose: str,
+          open_browser: OpenBrowser | None = None) -> World:
+    """Everything a worker acts through; takes this process's owner slot for its whole life."""
+    host = Host(env)
+    clock = HostClock(host)
+
+    def warn(text: str) -> None:
+        caller.emit({"type": "warning", "message": text})
+
+    home = open_home(env, create=True, host=host)
+    assert home.locks is not None
+    home.locks.purpose, home.locks.seats = purpose, config.settings.seats
+    owner = own(home.locks)
+    home.locks.on_wait = Waiting(caller)
+    stamps = StampFile(home)
+    ledger = LedgerFile(home, host, site=config.settings.site, mark=stamps.mark, warn=warn)
+    browser = (open_browser or chrome_browser)(config, home, clock, warn)
+    return World(clock, host, owner, ledger, RegistryFile(home, host), stamps, SpoolFolder(home),
+                 LogFiles(home, copies if config.settings.copies else None), home.locks, Room(host, home), browser, caller, config.settings)
+
+
+class Waiting:
+    """Says once for each lock who holds it, when a wait has lasted a second."""
+
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+        self._said: set[str] = set()
+
+    def __call__(self, lock: str, holder: object, waited: float) -> None:
+        if waited >= 1.0 and lock not in self._said:
+            self._said.add(lock)
+            self._caller.emit({"type": "waiting", "message": f"waiting for {lock}, held by {holder}"})
+
+
+def configured_site(env: Mapping[str, str]) -> str:
+    return load(env).settings.site
+
+
+def chrome_browser(config: Config, home: Home, clock: HostClock, warn: Warn) -> Browser:
+    from gptbridge.edge.chrome import Chrome
+    from gptbridge.edge.seats import ChromeBrowser
+
+    settings, folder = browser_settings(config, home)
+    assert isinstance(home.locks, Locks)
+    start = home.locks.lock("chrome")
+
+    def lock_start() -> AbstractContextManager[object]:
+        return start.hold(90.0)
+
+    def write(name: str, data: bytes) -> None:
+        replace(home.disk, home.need("browser"), name, data)
+
+    return ChromeBrowser(lambda: Chrome.ensure(settings, folder, lock_start=lock_start, write=write, warn=warn),
+                         lambda: Chrome.attach(settings, folder), config.settings.site, clock)
+
+
+def browser_settings(config: Config, home: Home):  # type: ignore[no-untyped-def]
+    """(BrowserSettings, the home's `browser/` as a path)."""
+    from gptbridge.edge.chrome import BrowserSettings
+
+    folder = Path(home.shown("browser"))
+    return BrowserSettings(config.browser, config.driver, config.headless, config.browser_flags, folder / "profile",
+                           config.settings.site), folder

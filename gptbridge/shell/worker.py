@@ -1,0 +1,145 @@
+"""The worker: the process that does a browser-using command's work and goes on without its front.
+
+A session of its own, working folder `/`, no terminal and no pipe of the caller; what it keeps of the caller is one socket to the front
+and the descriptor of `./ask-gpt`. So killing the command, closing its terminal or ending a pipeline never loses an answer (FW-01, FW-05).
+It never returns: `os._exit` ends it, and a bug ends in a report file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+from collections.abc import Mapping
+from types import FrameType
+from typing import Any
+
+from gptbridge.core.errors import Failure
+from gptbridge.core.operation import NEW, Payload
+from gptbridge.core.ports import World
+from gptbridge.edge.config import Config
+from gptbridge.edge.copies import CopyFolder
+from gptbridge.shell.job import Job
+from gptbridge.shell.wiring import OpenBrowser, world
+
+
+class FrontSocket:
+    """The Caller port: NDJSON events to the front, words from it. A front that is gone or slow never holds the worker up."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._gone = False
+        self._wish: str | None = None
+        self._terminated = False
+        sock.setblocking(False)
+
+    def emit(self, event: Mapping[str, Any]) -> None:
+        if self._gone:
+            return
+        try:
+            self._sock.sendall(json.dumps(event).encode("ascii") + b"\n")
+        except BlockingIOError:
+            pass  # a front that is stopped misses events; what counts it reads from ledger and log
+        except OSError:
+            self._gone = True
+
+    def gone(self) -> bool:
+        self._listen()
+        return self._gone
+
+    def wants(self) -> str | None:
+        self._listen()
+        return "terminate" if self._terminated else self._wish
+
+    def terminated(self, number: int, frame: FrameType | None) -> None:
+        self._terminated = True
+
+    def _listen(self) -> None:
+        while not self._gone:
+            try:
+                data = self._sock.recv(4096)
+            except BlockingIOError:
+                return
+            except OSError:
+                data = b""
+            if not data:
+                self._gone = True
+            for word in data.decode("ascii", "replace").split():
+                if word in ("interrupt", "terminate"):
+                    self._wish = word
+
+
+def run(sock: socket.socket, job: Job, config: Config, env: Mapping[str, str], *, operation_id: str | None, folder: str | None,
+        open_browser: OpenBrowser | None = None) -> None:
+    """Called in the child right after the fork; does not return."""
+    code = 1
+    try:
+        caller = FrontSocket(sock)
+        copies = _leave(caller)
+        end = _work(caller, job, config, env, copies, operation_id, folder, open_browser)
+        caller.emit({"type": "end", **end})
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def _leave(caller: FrontSocket) -> CopyFolder:
+    """Out of the caller's session, terminal, pipes and folder, before anything else is opened."""
+    os.setsid()
+    os.umask(0o077)
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, caller.terminated)
+    copies = CopyFolder.here(lambda text: caller.emit({"type": "warning", "message": text}))
+    os.chdir("/")
+    null = os.open(os.devnull, os.O_RDWR)
+    for fd in (0, 1, 2):
+        os.dup2(null, fd)
+    os.close(null)
+    return copies
+
+
+def _work(caller: FrontSocket, job: Job, config: Config, env: Mapping[str, str], copies: CopyFolder, operation_id: str | None,
+          folder: str | None, open_browser: OpenBrowser | None) -> dict[str, Any]:
+    w: World | None = None
+    try:
+        w = world(env, config, caller, copies, purpose=f"ask-gpt {job.command}", open_browser=open_browser)
+        if job.prompt is None:
+            return _read_back(w, job)
+        assert operation_id is not None
+        return _send(w, job, operation_id, folder)
+    except Failure as failure:
+        return {"slug": failure.slug, "message": failure.message, "hint": failure.hint}
+    except Exception as error:
+        from gptbridge.edge.reports import write_bug
+
+        return {"slug": "bug", "message": write_bug(env, error), "hint": "please report it with that file"}
+    finally:
+        leave = getattr(w.browser, "leave", None) if w is not None else None
+        if leave is not None:
+            leave(quit_started=job.prompt is None)
+
+
+def _send(w: World, job: Job, operation_id: str, folder: str | None) -> dict[str, Any]:
+    from gptbridge.flow.custody import Custody
+    from gptbridge.flow.submitting import submit
+
+    payload = Payload(job.prompt, job.conversation_id or NEW)
+    account = w.settings.account
+    if account is None:
+        known = w.registry.get(job.conversation_id) if job.conversation_id else None
+        newest = next((fields.get("account") for _, fields in w.registry.newest_first() if "account" in fields), None)
+        account = known.account if known is not None else newest
+    submit(w, Custody(w), operation_id, payload, account=account, folder=folder)
+    return {}
+
+
+def _read_back(w: World, job: Job) -> dict[str, Any]:
+    from gptbridge.flow.custody import Custody
+    from gptbridge.flow.reading import read_back
+
+    w.logs.prepare()
+    found = read_back(w, Custody(w), conversation_id=job.conversation_id, operation_id=job.operation_ref)
+    return {"slug": found.slug, "conversation_id": found.conversation_id, "user_message_id": found.user_message_id,
+            "operation_id": found.operation.operation_id if found.operation else None, "warning": found.warning}

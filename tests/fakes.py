@@ -1,0 +1,324 @@
+"""A browser without Chrome: a fake Selenium session and a fake gate that play the practice page, over HTTP to a practice server.
+
+The server is the real one, so its count of send requests stays the witness of every test, also across processes that are killed. The
+contract tests run on this pair and on a real Chromium; what they do not cover the fake must not be trusted for. `clicks` counts presses.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import queue
+import threading
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+from gptbridge.core.ports import Held, Note
+from gptbridge.edge.chatgpt import ChatPage
+
+IDLE_S = 30.0
+
+
+class Http:
+    """Requests to the site, one connection each, as a page makes them."""
+
+    def __init__(self, site: str) -> None:
+        self.host = urlsplit(site).netloc
+
+    def open(self, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None) -> http.client.HTTPResponse:
+        connection = http.client.HTTPConnection(self.host, timeout=IDLE_S)
+        connection.request(method, path, body, headers or {})
+        return connection.getresponse()
+
+    def json(self, path: str, headers: dict[str, str] | None = None) -> Any:
+        with self.open("GET", path, headers=headers) as reply:
+            return json.loads(reply.read())
+
+
+@dataclass
+class Document:
+    """What the page of one window knows."""
+
+    path: str = "blank"
+    text: str = ""
+    chips: int = 0
+    users: list[str] = field(default_factory=list)
+    leaf: str | None = None
+    toast: str | None = None
+    generating: bool = False
+
+
+class FakeSession:
+    """Answers the page scripts of chatgpt.js by name, as the practice page would."""
+
+    def __init__(self, site: str, gate: FakeGate) -> None:
+        self.http, self.gate = Http(site), gate
+        self.page = Document()
+        self.clicks = 0
+        self.dead: str | None = None  # a reason: the browser is gone
+
+    # The driver's methods
+
+    def get(self, url: str) -> None:
+        self._alive()
+        path = urlsplit(url).path
+        self.page = Document(path)
+        scenarios = self._scenarios()
+        if "draft" in scenarios:
+            self.page.text = str(scenarios["draft"].get("text") or "an old draft")
+        if path.startswith("/c/"):
+            self._load(path.removeprefix("/c/"))
+
+    def execute_cdp_cmd(self, cmd: str, cmd_args: dict[str, Any]) -> Any:
+        self._alive()
+        return {}
+
+    def execute_async_script(self, script: str, *args: Any) -> Any:
+        self._alive()
+        name, *given = args
+        try:
+            return {"value": getattr(self, f"_do_{name}")(*given)}
+        except OSError:
+            return {"error": "TypeError"}
+
+    def _alive(self) -> None:
+        if self.dead is not None:
+            raise ConnectionError(self.dead)
+
+    # The page
+
+    def _scenarios(self) -> dict[str, dict[str, Any]]:
+        return dict(self.http.json("/practice/scenario")["scenarios"])
+
+    def _headers(self) -> dict[str, str]:
+        body = self._session_body()
+        token = body.get("accessToken")
+        return {"Authorization": f"Bearer {token}", "Chatgpt-Account-Id": body["account"]["id"]} if token else {}
+
+    def _session_body(self) -> dict[str, Any]:
+        with self.http.open("GET", "/api/auth/session") as reply:
+            data = reply.read()
+            return dict(json.loads(data)) if "json" in (reply.getheader("content-type") or "") else {}
+
+    def _load(self, conversation_id: str) -> None:
+        with self.http.open("GET", f"/backend-api/conversation/{conversation_id}", headers=self._headers()) as reply:
+            data = reply.read()
+            if reply.status != 200:
+                self.page = Document("/", toast=f"Unable to load conversation {conversation_id}")
+                return
+        document = json.loads(data)
+        node, chain = document["current_node"], []
+        while node is not None:
+            entry = document["mapping"][node]
+            message = entry.get("message")
+            if message and message["author"]["role"] == "user" and not message["metadata"].get("is_visually_hidden_from_conversation"):
+                chain.append(message["id"])
+            node = entry["parent"]
+        self.page.users, self.page.leaf = chain[::-1], document["current_node"]
+
+    def _do_state(self) -> dict[str, Any]:
+        page, scenarios = self.page, self._scenarios()
+        named = page.path.removeprefix("/c/") if page.path.startswith("/c/") else None
+        challenge, signed_out = "challenge" in scenarios, "signed-out" in scenarios
+        return {"path": page.path, "named": named, "title": "Just a moment..." if challenge else "Practice", "loaded": "complete",
+                "editor": not challenge and page.path != "blank", "text": None if challenge else page.text, "chips": page.chips,
+                "sendable": bool(page.text), "ready": not challenge and page.path != "blank", "turns": 2 * len(page.users),
+                "newest": page.users[-1] if page.users else None, "generating": page.generating, "work": "work-mode" in scenarios,
+                "temporary": False, "login": signed_out, "challenge": challenge,
+                "dialog": ["Too many requests"] if "throttled" in scenarios else [], "toast": [page.toast] if page.toast else []}
+
+    def _do_session(self) -> dict[str, Any]:
+        with self.http.open("GET", "/api/auth/session") as reply:
+            data, status = reply.read(), reply.status
+            if status != 200 or "json" not in (reply.getheader("content-type") or ""):
+                return {"status": status, "challenge": "json" not in (reply.getheader("content-type") or ""), "user": None, "account": None}
+        body = json.loads(data)
+        user = body.get("user")
+        return {"status": status, "challenge": False, "user": user["id"] if user else None, "account": body["account"]["id"] if user else None}
+
+    def _do_read(self, path: str) -> dict[str, Any]:
+        with self.http.open("GET", path, headers=self._headers()) as reply:
+            data = reply.read()
+            return {"status": reply.status, "json": "json" in (reply.getheader("content-type") or ""),
+                    "retryAfter": reply.getheader("retry-after"), "text": data.decode("utf-8")}
+
+    def _do_paste(self, text: str) -> bool:
+        self._insert(text, pasted=True)
+        return True
+
+    def _do_insert(self, text: str) -> bool:
+        self._insert(text, pasted=False)
+        return True
+
+    def _insert(self, text: str, *, pasted: bool) -> None:
+        scenarios = self._scenarios()
+        if pasted and "paste-becomes-file" in scenarios and len(text) > int(scenarios["paste-becomes-file"].get("over") or 4000):
+            self.page.chips += 1
+            return
+        if "truncate-composer" in scenarios:
+            text = text[:int(scenarios["truncate-composer"].get("at") or 1000)]
+        self.page.text += text
+
+    def _do_clear(self) -> bool:
+        self.page.text, self.page.chips = "", 0
+        return True
+
+    def _do_press(self) -> FakeSession:
+        return self
+
+    def click(self) -> None:
+        """The send control: one press, and what the page makes of it."""
+        self._alive()
+        self.clicks += 1
+        scenarios = self._scenarios()
+        if "swallow-click" in scenarios:
+            return
+        presses = 2 if "nervous-click" in scenarios else 1
+        text = self.page.text
+        self.page.text = ""
+        for _ in range(presses):
+            self._post(text, scenarios)
+
+    def _post(self, text: str, scenarios: dict[str, Any]) -> None:
+        conversation = self.page.path.removeprefix("/c/") if self.page.path.startswith("/c/") else None
+        message_id = str(uuid.uuid4())
+        body: dict[str, Any] = {
+            "action": "next", "parent_message_id": self.page.leaf or "client-created-root", "model": "auto",
+            "messages": [{"id": message_id, "author": {"role": "user"}, "content": {"content_type": "text", "parts": [text]}, "metadata": {}}]}
+        if conversation is not None:
+            body["conversation_id"] = conversation
+        else:
+            self.page.path = f"/c/WEB:{uuid.uuid4()}"
+        self.page.users.append(message_id)
+        headers = {**self._headers(), "Content-Type": "application/json"}
+
+        def send() -> http.client.HTTPResponse:
+            return self.http.open("POST", "/backend-api/f/conversation", json.dumps(body).encode("utf-8"), headers)
+
+        self.gate.request(body, send, retries=3 if "page-retries" in scenarios else 0)
+
+
+class FakeGate:
+    """Closed, open for one, or spent; releases by sending to the server, in a thread that follows the answer."""
+
+    def __init__(self) -> None:
+        self.state = "unarmed"
+        self.connected = True
+        self.reply_status: int | None = None
+        self.reply_ended: str | None = None
+        self._held: dict[str, tuple[Held, Callable[[], http.client.HTTPResponse], int]] = {}
+        self._waiting: queue.Queue[Held] = queue.Queue()
+        self._chunks: queue.Queue[bytes] = queue.Queue()
+        self._notes: list[Note] = []
+        self.calls: list[str] = []
+
+    def arm(self) -> None:
+        self.calls.append("arm")
+        self.state = "closed"
+
+    def open_once(self) -> None:
+        self.calls.append("open_once")
+        assert self.state == "closed"
+        self.state = "open"
+
+    def request(self, body: dict[str, Any], send: Callable[[], http.client.HTTPResponse], retries: int) -> None:
+        """The page posts a send."""
+        assert self.state != "unarmed", "a page that is not gated"
+        users = [m for m in body["messages"] if m["author"]["role"] == "user"]
+        ids = tuple(m["id"] for m in users)
+        if self.state != "open":
+            self._notes.append(Note("send", "/backend-api/f/conversation", ids))
+            return
+        self.state = "spent"
+        held = Held(ids[0], "/backend-api/f/conversation", body.get("action"), ids,
+                    tuple("".join(m["content"]["parts"]) for m in users), len(body["messages"]) - len(users), body.get("conversation_id"),
+                    body.get("parent_message_id"), body.get("model"), None, False, None, ())
+        self._held[held.handle] = (held, send, retries)
+        self._waiting.put(held)
+
+    def wait(self, timeout: float) -> Held | None:
+        try:
+            return self._waiting.get(timeout=timeout)
+        except queue.Empty:
+            return None
+
+    def release(self, held: Held) -> bool:
+        self.calls.append("release")
+        entry = self._held.pop(held.handle, None)
+        if entry is None:
+            return False
+        threading.Thread(target=self._follow, args=entry, daemon=True).start()
+        return True
+
+    def refuse(self, held: Held) -> bool:
+        self.calls.append("refuse")
+        return self._held.pop(held.handle, None) is not None
+
+    def shut(self) -> None:
+        self.calls.append("shut")
+        self._held.clear()
+        self.state = "closed"
+
+    def watch(self, text: str) -> None: ...
+
+    def traces(self) -> int:
+        return 0
+
+    def notes(self) -> list[Note]:
+        return list(self._notes)
+
+    def reply(self, timeout: float) -> bytes | None:
+        try:
+            return self._chunks.get(timeout=timeout if self.reply_ended is None else 0.01)
+        except queue.Empty:
+            return None
+
+    def _follow(self, held: Held, send: Callable[[], http.client.HTTPResponse], retries: int) -> None:
+        try:
+            with send() as reply:
+                self.reply_status = reply.status
+                while chunk := reply.read1(65536):
+                    self._chunks.put(chunk)
+            ended = "finished"
+        except (OSError, http.client.HTTPException) as error:
+            ended = f"failed: {type(error).__name__}"
+        if retries and (ended != "finished" or (self.reply_status or 0) >= 500):
+            self._notes.extend(Note("send", held.path, held.user_message_ids) for _ in range(retries))  # the gate is spent: all failed
+        self.reply_ended = ended
+
+
+def explain(error: BaseException) -> str | None:
+    return str(error) if isinstance(error, ConnectionError) else None
+
+
+class FakeSeat:
+    def __init__(self, site: str, clock: Any) -> None:
+        self.gate = FakeGate()
+        self.session = FakeSession(site, self.gate)
+        self.page = ChatPage(self.session, site, clock, explain=explain)
+        self.closed = False
+
+    def close(self) -> None:
+        self.gate.shut()
+        self.session.page.text = ""
+        self.closed = True
+
+
+class FakeBrowser:
+    """The Browser port. `seats`: every window that was opened; `buried`: windows of dead owners."""
+
+    def __init__(self, site: str, clock: Any) -> None:
+        self.site, self.clock = site, clock
+        self.seats: list[FakeSeat] = []
+        self.buried: list[str] = []
+
+    def seat(self) -> tuple[str, FakeSeat]:
+        seat = FakeSeat(self.site, self.clock)
+        self.seats.append(seat)
+        return f"window-{len(self.seats)}", seat
+
+    def bury(self, window: str) -> None:
+        self.buried.append(window)
