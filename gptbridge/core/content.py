@@ -24,7 +24,9 @@ _NOT_ANSWERS = frozenset(
 _AUDIO = frozenset({"audio_asset_pointer", "real_time_user_audio_video_asset_pointer"})
 _TEXT_FIELDS = {"tether_quote": ("title", "text", "url"), "sonic_webpage": ("title", "text", "url")}
 _PRO_THINKING = "a8km123"
-_MAX_PATH = 4096
+_SANDBOX = re.compile(
+    r"\]\((?:<sandbox:(?P<angled>/[^<>\n]*)>|sandbox:(?P<plain>/[^()\n]*(?:\([^()\n]*\)[^()\n]*)*)\))"
+)
 _IMAGE_TOOLS = ("dalle", "t2uay3k")
 _PLACEHOLDER = re.compile(r"\{\{file:(file[-_][A-Za-z0-9_-]+)\}\}")
 
@@ -206,27 +208,10 @@ def artifacts(node: Node) -> Iterator[dict[str, Any]]:
 
 
 def sandbox_paths(text: str) -> Iterator[str]:
-    """Targets of `[...](sandbox:/path)` links, in order; blanks and balanced parentheses inside a target are the models' habit."""
-    at = text.find("](")
-    while at >= 0:
-        start = at + 2
-        at = text.find("](", start)
-        if not text.startswith(("sandbox:", "<sandbox:"), start):
-            continue
-        end = text.find("\n", start)
-        line = text[start : min(end if end >= 0 else len(text), start + _MAX_PATH)]
-        if line.startswith("<"):
-            target, closed, _ = line[1:].partition(">")
-        else:
-            depth, closed, target = 1, "", ""
-            for here, char in enumerate(line):
-                depth += (char == "(") - (char == ")")
-                if depth == 0:
-                    target, closed = re.sub(r"\s+(\"[^\"]*\"|'[^']*')\s*$", "", line[:here]), ")"
-                    break
-        path = target.removeprefix("sandbox:").strip()
-        if closed and path.startswith("/"):
-            yield _percent_decoded(path)
+    """Targets of `[...](sandbox:/path)` links, in order; blanks and paired parentheses inside a target are the models' habit."""
+    for match in _SANDBOX.finditer(text):
+        path = re.sub(r"[ \t]+(\"[^\"]*\"|'[^']*')[ \t]*$", "", match["plain"]).strip() if match["plain"] else match["angled"].strip()
+        yield _percent_decoded(path)
 
 
 def _percent_decoded(path: str) -> str:

@@ -9,7 +9,7 @@ with a short reason for what is no conversation, and nothing else whatever the d
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -159,29 +159,32 @@ def _best_path(tree: Tree, user: Node) -> tuple[list[Node], bool]:
     def below(key: str) -> list[str]:
         return [child for child in tree.children.get(key, ()) if child in inside]
 
-    def path(key: str) -> list[Node]:
-        up = []
+    def upwards(key: str) -> Iterator[Node]:
         for here in tree.up(key):
             if here == user.key:
-                break
+                return
             node = inside.get(here)
-            up += [node] if node else []
-        return up[::-1]
+            if node is not None:
+                yield node
 
     nodes = {key: node for key, node in inside.items() if node is not None and key != user.key}
+    leaves = [key for key in nodes if not below(key)]
     best = tree.newest([key for key, node in nodes.items() if is_final(node)])
     if best is None:
-        widgets = [key for key, node in nodes.items() if content.report(node) or content.made_image(node)]
-        best = tree.newest([key for key in widgets if widget_end(path(_deepest(tree, key, below)), busy=busy, ended=True)])
+        best = tree.newest([key for key in leaves if widget_end(upwards(key), busy=busy, ended=True)])
     if best is None:
-        best = tree.newest([key for key, n in nodes.items() if content.is_answer(n) and n.end_turn and n.status == "finished_successfully"])
+        best = tree.newest([key for key, node in nodes.items() if _old_end(node)])
     if best is None:
         leaf, _ = tree.selected()
         best = next((key for key in tree.up(leaf) if key in nodes), None) if leaf is not None else None
     if best is None:
-        best = tree.newest([key for key in nodes if not below(key)])
+        best = tree.newest(leaves)
     end = _deepest(tree, best or user.key, below)
-    return path(end), not tree.children.get(end)
+    return list(upwards(end))[::-1], not tree.children.get(end)
+
+
+def _old_end(node: Node) -> bool:
+    return content.is_answer(node) and node.end_turn is True and node.status == "finished_successfully"
 
 
 def _deepest(tree: Tree, key: str, below: Callable[[str], list[str]]) -> str:

@@ -7,7 +7,7 @@ Touches nothing; raises nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -67,9 +67,9 @@ def is_final(node: Node) -> bool:
     )
 
 
-def widget_end(nodes: Sequence[Node], *, busy: bool, ended: bool) -> Node | None:
-    """The image or report that ends these nodes, if it does: only tool words and hidden nodes may follow it."""
-    for node in reversed(nodes):
+def widget_end(upwards: Iterable[Node], *, busy: bool, ended: bool) -> Node | None:
+    """The image or report that ends these nodes (newest first), if it does: only tool words and hidden nodes may follow it."""
+    for node in upwards:
         if node.status != "finished_successfully" or node.end_turn is False or node.finish == "interrupted" or content.is_error(node):
             return None
         found = content.report(node)
@@ -88,7 +88,7 @@ def finished(nodes: Sequence[Node], *, busy: bool, ended: bool) -> bool:
     for at in range(len(nodes) - 1, -1, -1):
         if is_final(nodes[at]):
             return not any(node.status == "in_progress" for node in nodes[at + 1 :] if not node.hidden)
-    return widget_end(nodes, busy=busy, ended=ended) is not None
+    return widget_end(reversed(nodes), busy=busy, ended=ended) is not None
 
 
 def _state(shown: Sequence[Node], *, live: bool, busy: bool, said: bool) -> State:
@@ -168,7 +168,7 @@ def turn_of(user: Node | None, below: Sequence[Node], *, live: bool, busy: bool)
     last_error = next((node for node in reversed(shown) if content.is_error(node)), None) if state == "failed" else None
     final = next((node for node in reversed(shown) if is_final(node)), final)
     if final is None and state == "completed":
-        final = widget_end(shown, busy=busy, ended=True) or next((n for n in reversed(shown) if content.made_image(n)), None)
+        final = widget_end(reversed(shown), busy=busy, ended=True) or next((n for n in reversed(shown) if content.made_image(n)), None)
     return SiteTurn(
         user_message_id=user.id if user else None,
         user_text=content.plain(user) if user else None,

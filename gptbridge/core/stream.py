@@ -24,8 +24,10 @@ from typing import Any
 from gptbridge.core import content, deltas
 from gptbridge.core.citations import resolve
 from gptbridge.core.deltas import Misfit
-from gptbridge.core.nodes import Node, conversation_id_of, dict_of, list_of, node_of, text_of
+from gptbridge.core.nodes import Node, conversation_id_of, dict_of, list_of, node_of, seconds, text_of
 from gptbridge.core.sse import EventLines
+
+_MAX_BODY = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +78,11 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class SiteError:
+    """The site's own error, in the stream or as the plain JSON body of a refusal. clears_in: seconds until a cap ends, if it says so."""
+
     message: str
     code: str | None
+    clears_in: float | None = None
 
 
 StreamFact = ConversationNamed | InputMessage | MessageState | Title | Completed | Done | SiteError
@@ -91,6 +96,7 @@ class ReplyStream:
         self.finished = False
         self.malformed = 0
         self._events = EventLines()
+        self._body: bytes | None = b""
         self._closed = False
         self._facts: list[StreamFact] = []
         self._messages: dict[object, Any] = {}
@@ -105,7 +111,10 @@ class ReplyStream:
     def feed(self, data: bytes) -> list[StreamFact]:
         """The facts in `data` and what was held back before; a message that changed often is told once, as it stands at the end."""
         for lines in self._events.feed(data):
+            self._body = None
             self._dispatch(lines)
+        if self._body is not None:
+            self._refusal(data)
         return self._take()
 
     def close(self) -> list[StreamFact]:
@@ -113,6 +122,19 @@ class ReplyStream:
         for lines in self._events.close():
             self._dispatch(lines)
         return self._take()
+
+    def _refusal(self, data: bytes) -> None:
+        """No event so far: the bytes may be one JSON object that says why there is no stream."""
+        self._body = (self._body or b"") + data
+        body = self._body.strip()
+        if (body and not body.startswith(b"{")) or len(body) > _MAX_BODY:
+            self._body = None
+        elif body.endswith(b"}"):
+            facts = dict_of(_parse(body.decode("utf-8", "replace")))
+            error = facts.get("detail") or facts.get("error") or (facts if "message" in facts else None)
+            if error:
+                self._error(error)
+                self._body = None
 
     def _dispatch(self, lines: list[str]) -> None:
         if self._closed:
@@ -222,7 +244,9 @@ class ReplyStream:
         facts = dict_of(error)
         inner = dict_of(list_of(error)[0]) if list_of(error) else facts
         message = text_of(error) or next((v for k in ("message", "detail", "msg", "error") if (v := text_of(inner.get(k)))), None)
-        self._tell(SiteError(message or "the site reported an error", text_of(inner.get("code")) or text_of(inner.get("error_code"))))
+        code = text_of(inner.get("code")) or text_of(inner.get("error_code"))
+        clears_in = inner.get("clears_in")
+        self._tell(SiteError(message or "the site reported an error", code, seconds(clears_in) if not isinstance(clears_in, str) else None))
 
     def _tell(self, fact: StreamFact) -> None:
         self._flush()

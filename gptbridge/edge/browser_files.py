@@ -104,7 +104,8 @@ def find_driver(asked: str | None, browser: Path) -> Path | None:
 def version_of(program: Path, what: str) -> str:
     """`156.0.8078.108` as the program itself says it."""
     try:
-        said = subprocess.run([str(program), "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20, check=False)
+        said = subprocess.run([str(program), "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20,
+                              check=False)
     except (OSError, subprocess.SubprocessError) as error:
         raise Failure("browser", f"The {what} {program} does not run ({type(error).__name__}). Nothing was started.") from error
     match = re.search(r"\b(\d+(?:\.\d+){1,3})\b", said.stdout)
@@ -147,7 +148,8 @@ def check_profile(profile: Path) -> None:
         profile.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.chmod(profile, 0o700)
     except OSError as error:
-        raise Failure("state-unwritable", f"The browser profile {profile} cannot be made ({error.strerror}). Nothing was started.") from error
+        raise Failure("state-unwritable", f"The browser profile {profile} cannot be made ({error.strerror}). "
+                      "Nothing was started.") from error
 
 
 def holder_of(profile: Path) -> int | None:

@@ -8,12 +8,15 @@ Fails with one `Failure("browser")` that says what is true: nothing was sent by 
 
 from __future__ import annotations
 
+import importlib
+import json
 import os
 import re
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -42,6 +45,7 @@ FLAGS = (
 FORBIDDEN_FLAGS = ("--remote-", "--user-data-dir", "--profile-directory", "--no-sandbox", "--disable-web-security", "--load-extension")
 START_S = 40.0
 QUIT_S = 10.0
+AGAIN = "run: ask-gpt login --quit, then the command again"
 # The driver lives as long as the pipe to this process: a killed worker leaves no chromedriver behind.
 _LEASH = '"$0" "$@" </dev/null & p=$!; read -r _; kill -9 $p; wait $p'
 
@@ -101,11 +105,12 @@ class Chrome:
         driver = browser_files.find_driver(settings.driver, browser)
         bad = [flag for flag in settings.flags if flag.lower().startswith(FORBIDDEN_FLAGS)]
         if bad:
-            raise Failure("bad-config", f"browser_flags holds {bad[0].partition('=')[0]}, which the suite does not pass on. Nothing was started.",
-                          "remove it from config.yaml")
-        if sys.platform.startswith("linux") and not settings.headless and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
-            raise Failure("browser", "There is no display (DISPLAY and WAYLAND_DISPLAY are empty) and headless is off. Nothing was started.",
-                          "run it in a desktop session, or set ASKGPT_HEADLESS=1 (`headless: true`)")
+            raise Failure("bad-config", f"browser_flags holds {bad[0].partition('=')[0]}, which the suite does not pass on. "
+                          "Nothing was started.", "remove it from config.yaml")
+        display = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+        if sys.platform.startswith("linux") and not settings.headless and not display:
+            raise Failure("browser", "There is no display (DISPLAY and WAYLAND_DISPLAY are empty) and headless is off. "
+                          "Nothing was started.", "run it in a desktop session, or set ASKGPT_HEADLESS=1 (`headless: true`)")
         browser_files.check_profile(settings.profile)
         folder.chmod(0o700)
         _make_room(settings.profile, folder)
@@ -132,10 +137,12 @@ class Chrome:
         pid = _browser_process(answer, pid)
         mark = processes.started(pid)
         if answer is None or mark is None:
-            raise Failure("browser", "Chrome was started and ended again. Nothing was sent.", f"try by hand: {browser} --user-data-dir={settings.profile}")
+            raise Failure("browser", "Chrome was started and ended again. Nothing was sent.",
+                          f"try by hand: {browser} --user-data-dir={settings.profile}")
         running = Running(answer["webSocketDebuggerUrl"].rpartition("/")[2], port, pid, mark, name, settings.headless, version)
         if not _ours(running, settings.profile):
-            raise Failure("browser", f"Another program answers on port {port}; it was not attached. Nothing was sent.", "run the command again")
+            raise Failure("browser", f"Another program answers on port {port}; it was not attached. Nothing was sent.",
+                          "run the command again")
         write(browser_files.ID_FILE, running.to_bytes())
         return cls(folder, settings.profile, running, started=True)
 
@@ -167,9 +174,10 @@ class Chrome:
     # -- drivers
 
     def warm_driver(self) -> None:
-        """Starts the driver's process now, so that it is ready when `driver` wants it."""
+        """Starts the driver's process now, and Selenium's import beside it, so that both are ready when `driver` wants them."""
         if self._warm is None:
             self._warm = _run_driver(self.folder / self.running.driver)
+            threading.Thread(target=importlib.import_module, args=("gptbridge.edge.webdriver",), daemon=True).start()
 
     def driver(self, target_id: str) -> WebDriver:
         """A Selenium driver on this window. It must end with `detach`: its own `quit` is not for us.
@@ -191,7 +199,7 @@ class Chrome:
             if not isinstance(error, Exception) or isinstance(error, Failure):
                 raise
             first = str(getattr(error, "msg", "") or type(error).__name__).splitlines()[0][:160]
-            raise Failure("browser", f"The driver could not attach to Chrome ({first}).", "run: ask-gpt login --quit, then the command again") from error
+            raise Failure("browser", f"The driver could not attach to Chrome ({first}).", AGAIN) from error
 
     def detach(self, driver: WebDriver) -> None:
         """Ends the driver's process and nothing else."""
@@ -253,8 +261,6 @@ def _make_room(profile: Path, folder: Path) -> None:
 
 
 def _run_starter(order: dict[str, Any], *, had_driver: bool) -> int:
-    import json
-
     package = Path(__file__).resolve().parents[2]
     paths = os.pathsep.join(filter(None, (str(package), os.environ.get("PYTHONPATH"))))
     starter = subprocess.Popen([sys.executable, "-m", "gptbridge.edge.browser_start"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -278,7 +284,7 @@ def _run_starter(order: dict[str, Any], *, had_driver: bool) -> int:
     copied = (Path(order["folder"]) / order["driver"]).exists()
     if not had_driver and not copied:
         raise Failure("browser", f"There is no chromedriver, and none could be fetched ({error}). Nothing was started.",
-                      "install the driver of your browser (Debian, Ubuntu: apt install chromium-driver), or name it as `driver` in config.yaml")
+                      "install your browser's driver (Debian, Ubuntu: apt install chromium-driver), or name it as `driver` in config.yaml")
     raise Failure("browser", f"Chrome could not be started: {error}. Nothing was sent.",
                   f"try by hand: {order['browser']} --user-data-dir={order['profile']}")
 
@@ -314,7 +320,7 @@ def _driver_port(process: subprocess.Popen[bytes]) -> int:
         match = re.search(rb"started successfully on port (\d+)", line)
         if match:
             return int(match[1])
-    raise Failure("browser", "The driver ended before it was ready.", "run: ask-gpt login --quit, then the command again")
+    raise Failure("browser", "The driver ended before it was ready.", AGAIN)
 
 
 def _end_driver(process: subprocess.Popen[bytes]) -> None:

@@ -75,11 +75,18 @@ def home_path(env: Mapping[str, str]) -> str:
 
 
 def open_home(
-    env: Mapping[str, str], *, create: bool = True, host: Host | None = None, disk: Disk | None = None, flock: Flock = fcntl.flock
+    env: Mapping[str, str],
+    *,
+    create: bool = True,
+    host: Host | None = None,
+    disk: Disk | None = None,
+    purpose: str = "",
+    flock: Flock = fcntl.flock,
 ) -> Home:
     """Open the home, and with `create` make what is missing, mend modes and test flock (with a second process where `locks` is new).
 
-    With `create=False`, for `list`, `show` and `ops`: nothing is made or changed, and an absent home is one whose `exists` is False.
+    purpose: a word that waiters see, such as the command. With `create=False`, for `list`, `show` and `ops`: nothing is made or
+    changed, and an absent home is one whose `exists` is False.
     """
     host, disk = host or Host(env), disk or Disk()
     path = home_path(env)
@@ -93,7 +100,7 @@ def open_home(
         for name in FOLDERS:
             folders[name] = _open_dir(disk, fd, name, create=create)
         if folders["locks"] is not None:
-            home.locks = Locks(folders["locks"], host, flock=flock)
+            home.locks = Locks(folders["locks"], host, purpose=purpose, flock=flock)
             if create:
                 home.locks.probe()
                 if new:

@@ -35,5 +35,6 @@ def attached(driver_port: int, debugger_address: str) -> WebDriver:
     options.unhandled_prompt_behavior = "ignore"
     url = f"http://127.0.0.1:{driver_port}"
     config = ClientConfig(url, keep_alive=True, timeout=60)
-    executor = ChromiumRemoteConnection(remote_server_addr=url, browser_name="chrome", vendor_prefix="goog", keep_alive=True, ignore_proxy=True, client_config=config)
+    executor = ChromiumRemoteConnection(remote_server_addr=url, browser_name="chrome", vendor_prefix="goog", keep_alive=True,
+                                        ignore_proxy=True, client_config=config)
     return Attached(executor, options)

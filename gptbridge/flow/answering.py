@@ -164,7 +164,7 @@ class Answering:
             document = self._page.conversation(self._known_conversation)
             title = read_conversation(document, conversation_id=self._known_conversation).title
             for message_id in sorted(self._message_ids):
-                turn = completed_by(document, message_id)
+                turn = completed_by(document, message_id, ended=self._stream.finished)
                 if turn is not None:
                     self._completed(turn, title)
                     return

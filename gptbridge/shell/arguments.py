@@ -9,8 +9,6 @@ from __future__ import annotations
 import math
 import os
 import re
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta, timezone
 
 from gptbridge.core.durations import seconds
 from gptbridge.core.errors import Failure
@@ -24,20 +22,20 @@ CONVERSATION = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 SHORTEST = 8
 
 _LONGEST_S = 36500 * 86400.0
-_MOMENT = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)(?:[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?:([Zz])|([+-])(\d\d):(\d\d)))?", re.ASCII)
-_PATH = re.compile(f"(?:/g/[A-Za-z0-9._~%-]+(?:/[A-Za-z0-9._~%-]+)*)?/c/({CONVERSATION})/?(?:[?#].*)?", re.DOTALL)
-_OWN_HOSTS = re.compile("https://(?:chatgpt|chat\\.openai)\\.com(?=/)", re.IGNORECASE)
-_SHORT = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{0,4}){0,3}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{0,12}")
+# Patterns are compiled when they are needed: few lines hold a URL or a date.
+_MOMENT = r"(?a:(\d{4})-(\d\d)-(\d\d)(?:[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?:([Zz])|([+-])(\d\d):(\d\d)))?)"
+_PATH = f"(?s:(?:/g/[A-Za-z0-9._~%-]+(?:/[A-Za-z0-9._~%-]+)*)?/c/({CONVERSATION})/?(?:[?#].*)?)"
+_OWN_HOSTS = r"(?i:https://(?:chatgpt|chat\.openai)\.com)(?=/)"
+_SHORT = "[0-9a-f]{8}(?:-[0-9a-f]{4}){0,2}(?:-[0-9a-f]{0,4})?|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{0,12}"
 
 
-@dataclass(slots=True)
 class Scan:
     """A command line by looks alone: `words` as (index, text), `options` without their values, `tail` the words behind `--`."""
 
-    words: list[tuple[int, str]] = field(default_factory=list)
-    options: list[str] = field(default_factory=list)
-    tail: list[str] = field(default_factory=list)
+    def __init__(self) -> None:
+        self.words: list[tuple[int, str]] = []
+        self.options: list[str] = []
+        self.tail: list[str] = []
 
     @property
     def json(self) -> bool:
@@ -101,7 +99,7 @@ def command_line(args: list[str]) -> list[str]:
         return ["send", *args]
     if any(char.isspace() for char in words[0]):
         raise Failure("usage", "a prompt without `send` is exactly one argument; nothing was sent", f"{PROGRAM} send PROMPT...")
-    raise Failure("usage", f"{named(words[0])} is no command; nothing was sent", f"the nearest one: {PROGRAM} {nearest(words[0], COMMANDS)}")
+    raise Failure("usage", f"{named(words[0])} is no command; nothing was sent", f"the nearest: {PROGRAM} {nearest(words[0], COMMANDS)}")
 
 
 def named(word: str) -> str:
@@ -128,13 +126,15 @@ def duration(text: str, option: str) -> float:
 
 def moment(text: str, option: str, now: float) -> float:
     """Epoch seconds of a duration before `now`, or of an RFC 3339 date (its midnight, UTC) or time."""
-    match = _MOMENT.fullmatch(text)
+    match = re.fullmatch(_MOMENT, text)
     if match is None:
         try:
             return now - duration(text, option)
         except Failure as failure:
             raise _no_moment(text, option) from failure
     year, month, day, hour, minute, second = (int(part or 0) for part in match.group(1, 2, 3, 4, 5, 6))
+    from datetime import UTC, datetime, timedelta, timezone
+
     offset = timedelta(hours=int(match[10] or 0), minutes=int(match[11] or 0))
     try:
         zone = UTC if match[9] is None else timezone(-offset if match[9] == "-" else offset)
@@ -151,10 +151,10 @@ def _no_moment(text: str, option: str) -> Failure:
 
 def url_conversation(text: str, sites: tuple[str, ...] = ()) -> str | None:
     """The conversation id of an accepted URL: https of the site's two hosts, or one of `sites`, with `/c/ID`, also below `/g/...`."""
-    known = _OWN_HOSTS.match(text)
+    known = re.match(_OWN_HOSTS, text)
     starts = [text[known.end():]] if known else [text[len(s):] for site in sites if (s := site.rstrip("/")) and text.startswith(s + "/")]
     for path in starts:
-        if match := _PATH.fullmatch(path):
+        if match := re.fullmatch(_PATH, path):
             return match[1]
     return None
 
@@ -165,4 +165,4 @@ def is_url(text: str) -> bool:
 
 def is_short_id(text: str) -> bool:
     """The beginning of a conversation id, 8 characters or more."""
-    return SHORTEST <= len(text) <= 36 and _SHORT.fullmatch(text) is not None
+    return SHORTEST <= len(text) <= 36 and re.fullmatch(_SHORT, text) is not None

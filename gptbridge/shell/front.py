@@ -223,7 +223,8 @@ class Front:
             return outcome_of(self._job.command, op, found.ledger, found.logs, found.registry)
         log = found.logs.read(conversation_id)
         wanted = (end.get("user_message_id") or "").lower()
-        block = next((b for b in reversed(log.blocks if log else ()) if b.kind == "turn" and (b.attr("user") or "").lower() == wanted), None)
+        turns = [b for b in (log.blocks if log else ()) if b.kind == "turn" and (b.attr("user") or "").lower() == wanted]
+        block = turns[-1] if turns else None
         if block is None and op is not None:
             block = recording.turn_of(log, op)
         copied, canonical = found.logs.paths(conversation_id)
@@ -280,7 +281,7 @@ class _Handlers:
 
 
 def report(outcome: Outcome, output: Output, *, site: str = "https://chatgpt.com", said: Collection[str] = (),
-           uncertain: str | None = None) -> int:
+           uncertain: str | None = None, answer: bool = True) -> int:
     """Print the end of a command: the answer or the document on standard output, everything else on standard error.
 
     `said`: lines that were printed already. `uncertain`: the line about uncertain operations of the home.
@@ -289,7 +290,7 @@ def report(outcome: Outcome, output: Output, *, site: str = "https://chatgpt.com
     doc = document(outcome, site=site)
     if output.json:
         terminal.document(doc)
-    elif doc["ok"]:
+    elif doc["ok"] and answer:
         terminal.answer(doc["answer"] or "")
     if doc["error"] is not None:
         terminal.error(doc["error"])

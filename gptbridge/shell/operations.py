@@ -24,7 +24,8 @@ def list_operations(request: OpsList, store: Store, tty: bool) -> Reply:
         found = [op for op in found if (op.queued_at or "") < before]
     found = found[:request.limit]
     lines = "".join("\t".join(line_text(word, tty) for word in _row(op)) + "\n" for op in found)
-    return Reply("ops", lines.encode("utf-8", "surrogatepass"), {"operations": [operation_document(op) for op in found]}, site=store.view.site)
+    documents = [operation_document(op) for op in found]
+    return Reply("ops", lines.encode("utf-8", "surrogatepass"), {"operations": documents}, site=store.view.site)
 
 
 def _row(op: Operation) -> tuple[str, ...]:
@@ -53,7 +54,8 @@ def show_operation(request: OpsShow, store: Store, tty: bool) -> Reply:
 def _described(op: Operation) -> list[str]:
     """`name: value` lines; what is not known is left out."""
     facts = {
-        "operation": op.operation_id, "state": op.state.value, "turn": op.turn, "sent": op.sent, "retry": op.retry, "attempt": str(op.attempt),
+        "operation": op.operation_id, "state": op.state.value, "turn": op.turn, "sent": op.sent, "retry": op.retry,
+        "attempt": str(op.attempt),
         "waits for": op.blocking_reason, "conversation": resolve.conversation_of(op) or "new", "account": op.account, "title": op.title,
         "message id": op.user_message_id, "site's message id": op.site_message_id, "turn id": op.turn_id, "request": op.request,
         "prompt bytes": None if op.prompt_bytes is None else str(op.prompt_bytes), "prompt sha256": op.prompt_sha256,

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from gptbridge.core.transcript import Block
 
 
-@dataclass(slots=True)
+@dataclass
 class Reply:
     """`data` is what is printed without `--json`; `extra` the keys that the command adds to the document. `warnings` go to both."""
 

@@ -1,13 +1,14 @@
-"""What a command line asked for, parsed: one plain value for each command. Nothing is looked up or read yet."""
+"""What a command line asked for, parsed: one plain value for each command. Nothing is looked up or read yet.
+
+Tuples, not dataclasses: ten of those would cost every start more than `list` itself does.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Send:
+class Send(NamedTuple):
     """`words` as typed; durations in seconds, None = the configured default."""
 
     words: tuple[str, ...]
@@ -16,15 +17,17 @@ class Send:
     queue_wait: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Resume(Send):
-    """`reference`: an id, its beginning, a URL or an operation id; None with `--last`."""
+class Resume(NamedTuple):
+    """As `Send`. `reference`: an id, its beginning, a URL or an operation id; None with `--last`."""
 
+    words: tuple[str, ...]
+    operation_id: str | None = None
+    wait: float | None = None
+    queue_wait: float | None = None
     reference: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class List:
+class List(NamedTuple):
     """`limit` 0 = all, None = not given; `since` in epoch seconds."""
 
     limit: int | None = None
@@ -34,8 +37,7 @@ class List:
     export: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Show:
+class Show(NamedTuple):
     """`turn` None = not given, "last", or a number from 1."""
 
     reference: str
@@ -43,8 +45,7 @@ class Show:
     part: Literal["prompt", "thinking", "answer"] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class OpsList:
+class OpsList(NamedTuple):
     """`older_than` in seconds since admission; `limit` None = all."""
 
     state: str | None = None
@@ -52,32 +53,27 @@ class OpsList:
     limit: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class OpsShow:
+class OpsShow(NamedTuple):
     operation_id: str
     prompt: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Practice:
+class Practice(NamedTuple):
     port: int = 0
     scenarios: tuple[str, ...] = ()
     tls: bool = False
     names: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Login:
+class Login(NamedTuple):
     quit: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Help:
+class Help(NamedTuple):
     topic: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Version:
+class Version(NamedTuple):
     pass
 
 

@@ -40,9 +40,10 @@ def reference(text: str, store: Store, *, config: bool = False) -> Reference:
     if is_short_id(text):
         return Reference(_only(text, store))
     if is_conversation_id(text.lower()) or is_short_id(text.lower()) or is_operation_id(text.upper()):
-        raise Failure("usage", f"{named(text)} is in the wrong case: conversation ids are lower case, operation ids upper case; nothing was done")
-    raise Failure("usage", f"{named(text)} is neither a conversation id (or at least {SHORTEST} characters of one), nor a conversation's URL, "
-                  "nor an operation id; nothing was done", "ask-gpt list shows the ids; a new conversation: ask-gpt send PROMPT")
+        raise Failure("usage", "that id is in the wrong case; nothing was done",
+                      "conversation ids are lower case, operation ids upper case")
+    raise Failure("usage", f"{named(text)} is no conversation id, no beginning of one ({SHORTEST} characters or more), no URL of one, and "
+                  "no operation id; nothing was done", "ask-gpt list shows the ids; a new conversation: ask-gpt send PROMPT")
 
 
 def sites(store: Store, config: bool) -> tuple[str, ...]:

@@ -40,7 +40,7 @@ def whole_text(text: str, tty: bool) -> bytes:
 
 
 def log_text(data: bytes, tty: bool) -> bytes:
-    """A log's own text. It carries visible escapes already; on a terminal they are left as they are, and all else is made safe once more."""
+    """A log's own text. It carries visible escapes already; on a terminal those stay as they are, all else is made safe."""
     if not tty:
         return data
     return exact(MARK.join(visible(part, multiline=True) for part in data.decode("utf-8", "replace").split(MARK)))

@@ -32,7 +32,8 @@ Commands:
   ops [list | show ID]                       every send, and what is known about it
   login                                      open the browser's window to sign in by hand
   practice                                   serve a stand-in of the site on this machine
-  help [TOPIC]                               commands, and: TOPICS
+  help [TOPIC]                               a command, or one of:
+                                             TOPICS
 
 Options of every command, anywhere before `--`:
   --json       one JSON object on standard output, also on failure
@@ -200,4 +201,4 @@ def practice() -> str:
 
 TOPICS: dict[str, Callable[[], str]] = {
     "exits": exits, "files": lambda: FILES, "json": json_keys, "schema": schema_text, "prompts": lambda: PROMPTS, "config": lambda: CONFIG,
-    "safety": lambda: SAFETY, "practice-site": practice}
+    "safety": lambda: SAFETY, "practice": practice}

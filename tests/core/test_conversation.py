@@ -549,6 +549,25 @@ def test_a_deep_and_large_conversation_is_read_fast() -> None:
     assert time.perf_counter() - began < 3 * loads + 0.5
 
 
+def test_long_runs_of_pictures_answers_and_marks_stay_linear() -> None:
+    began = time.perf_counter()
+    doc = Doc()
+    doc.user("u", "draw")
+    for number in range(3000):
+        doc.add(f"i{number}", "tool", image(f"sediment://f{number}", dalle={"gen_id": "g"}))
+    done = completed_by(doc.data, "u", ended=True)
+    assert done is not None and len(done.artifacts) == 3000
+    wide = Doc()
+    wide.user("u", "q")
+    for number in range(10_000):
+        wide.final(f"a{number}", "x", parent="u", end_turn=number % 2 == 0)
+    done = completed_by(wide.data, "u")
+    assert done is not None and done.final_node_id == "a9998"
+    wide.final("marks", "\ue200a\ue202[x\n" * 20_000 + "[](sandbox:/(" * 20_000 + "【1†" * 20_000, parent="u")
+    assert completed_by(wide.data, "u") is not None
+    assert time.perf_counter() - began < 10.0
+
+
 # The shared conversation files, where they are at hand
 
 CASES = Path(os.environ.get("GPTBRIDGE_CASES", Path(__file__).parents[3] / "shared" / "cases")) / "conversations"

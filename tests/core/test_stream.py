@@ -175,7 +175,7 @@ def test_the_users_own_message_in_the_stream_names_its_final_id_once() -> None:
     ("value", "expected"),
     [
         ({"message": None, "conversation_id": CONVERSATION, "error": "Something went wrong"}, SiteError("Something went wrong", None)),
-        ({"message": None, "error": {"message": "cap", "code": "cap_exceeded", "clears_in": 60}}, SiteError("cap", "cap_exceeded")),
+        ({"message": None, "error": {"message": "cap", "code": "cap_exceeded", "clears_in": 60}}, SiteError("cap", "cap_exceeded", 60.0)),
         ({"detail": "Too many requests"}, SiteError("Too many requests", None)),
         ({"detail": [{"loc": [], "msg": "bad id", "type": "x"}]}, SiteError("bad id", None)),
         ({"type": "error", "error": {"message": "m", "code": 7}}, SiteError("m", None)),
@@ -185,6 +185,16 @@ def test_the_users_own_message_in_the_stream_names_its_final_id_once() -> None:
 def test_errors_of_the_site(value: Json, expected: SiteError) -> None:
     facts, stream = read(frame(value))
     assert [f for f in facts if isinstance(f, SiteError)] == [expected] and not stream.finished
+
+
+def test_a_refusals_json_body_is_an_error_too() -> None:
+    body = json.dumps({"detail": {"message": "Grüße", "code": "cap", "clears_in": 12}}, ensure_ascii=False).encode()
+    for size in (1, 7, len(body)):
+        stream = ReplyStream()
+        facts = [fact for at in range(0, len(body), size) for fact in stream.feed(body[at : at + size])]
+        assert facts == [SiteError("Grüße", "cap", 12.0)] and stream.feed(b"\n") == []
+    stream = ReplyStream()
+    assert stream.feed(b"<html>{}") == [] and stream.feed(b'{"detail": "x"}') == []
 
 
 @pytest.mark.parametrize(

@@ -195,8 +195,10 @@ def test_numbers_stay_readable(number):
 
 def test_header_is_the_yaml_it_claims_to_be():
     values = {
-        "title": "It's: a # 'test' - \ud83d \U0001f600\nNUL \0 ␛41;", "flag": "yes", "number": "12", "when": "2026-01-01", "word": "plain", "list": "- a",
-        "blank": "", "spaces": "  a  ", "key": "a: b", "colon": "a:", "anchor": "&a", "tag": "!x", "float": "1e5", "sexagesimal": "1:30", "tilde": "~",
+        "title": "It's: a # 'test' - \ud83d \U0001f600\nNUL \0 ␛41;", "flag": "yes", "number": "12", "when": "2026-01-01", "word": "plain",
+        "list": "- a",
+        "blank": "", "spaces": "  a  ", "key": "a: b", "colon": "a:", "anchor": "&a", "tag": "!x", "float": "1e5",
+        "sexagesimal": "1:30", "tilde": "~",
     }  # fmt: skip
     data = header("01234567-0000-8000-8000-000000000001", "https://chatgpt.com/c/0?x=1&y=#z", AT, "user-1/acct-2", none=None, **values)
     log = parse(data)
@@ -266,6 +268,10 @@ def block_of(log, kind, state="completed", **attrs):
     return log + tail(log).block(kind, AT, attrs=attrs, sections=[Section("answer", f"{kind} {attrs}")], state=state)
 
 
+def unclosed(log):
+    return log[: log.rindex(b"\n<!-- ask-gpt end ")]
+
+
 def test_turns_and_events_are_numbered_apart_and_chained():
     log = HEADER
     for kind in ("turn", "event", "event", "turn"):
@@ -281,8 +287,7 @@ def test_turns_and_events_are_numbered_apart_and_chained():
 
 def test_supersedes_hides_the_partial_turn():
     log = block_of(block_of(block_of(HEADER, "turn"), "turn", "failed"), "event")
-    cut = log + tail(log).block("turn", AT, sections=[Section("answer", "half")], state="completed")[:-260]
-    log = block_of(seal(cut), "turn", supersedes="3")
+    log = block_of(seal(unclosed(block_of(log, "turn"))), "turn", supersedes="3")
     assert [b.number for b in turns(parse(log))] == [1, 2, 4]
     assert [b.number for b in turns(parse(log), with_superseded=True)] == [1, 2, 3, 4]
     again = seal(block_of(log, "turn", supersedes="4")[:-9])
@@ -388,7 +393,7 @@ def test_a_flipped_state_is_noticed():
 
 def test_a_sealed_block_with_nul_bytes_is_not_called_sound():
     log = block_of(HEADER, "event")
-    log = seal(block_of(log, "turn")[:-240].replace(b"turn {}", b"tu\0\0\0\0{}"))
+    log = seal(unclosed(block_of(log, "turn")).replace(b"turn {}", b"tu\0\0\0\0{}"))
     assert parse(log).blocks[1].section("answer") == "tu"
     assert parse(log).blocks[1].state == "interrupted" and not parse(log).blocks[1].ok and parse(log).problems
 
@@ -412,4 +417,4 @@ def test_reading_needs_no_yaml():
 def test_digest_is_the_sha256_of_the_blocks_bytes():
     log = block_of(HEADER, "turn")
     (turn,) = parse(log).blocks
-    assert hashlib.sha256(log[turn.start : log.rindex(b"\n<!-- ask-gpt end")]).hexdigest() == turn.digest
+    assert hashlib.sha256(unclosed(log)[turn.start :]).hexdigest() == turn.digest

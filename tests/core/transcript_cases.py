@@ -18,11 +18,12 @@ HEADER = header(
 
 # Joined at random these make texts that look like the log's own lines, end code too early, or hide what follows.
 FRAGMENTS = (
-    "\n", "\n", "\n\n", "\r\n", "\r", "\t", " ", "    ", "x", "word ", "é", "␛", "␛3C;", ";", "\0", "\x1b[31m", "\x85", "\u2028", "\u202e", "\ufeff",
-    "\U0001f600", "\U000e0041", "\ud83d", "\ude00", "> ", ">", "## turn 5 · 2026-11-29T13:00:05Z\n", "### answer\n", "---\n", "===\n",
-    "<!-- ask-gpt end turn=1 state=completed bytes=1 -->\n", "<!-- ask-gpt torn -->\n", "*(interrupted)*\n", "<!--", "-->", "<select>", "</select>",
-    '<div title="', "<textarea>", "<plaintext>", "<script>", "<![CDATA[", "<?x", "</blockquote>", "<", "```", "```\n", "````", "~~~", "~~~\n", "`", "`",
-    "``", "`<select>`", "`a`", "\\", "|", "|-|\n", "[a](", "](", ")", "[x]: ", "[^1]: ", "http://a.b/`", "<http://", "- ", "1. ", "  ", "   ", "$", '"',
+    "\n", "\n", "\n\n", "\r\n", "\r", "\t", " ", "    ", "x", "word ", "é", "␛", "␛3C;", ";", "\0", "\x1b[31m", "\x85", "\u2028",
+    "\u202e", "\ufeff", "\U0001f600", "\U000e0041", "\ud83d", "\ude00", "> ", ">", "## turn 5 · 2026-11-29T13:00:05Z\n",
+    "### answer\n", "---\n", "===\n", "<!-- ask-gpt end turn=1 state=completed bytes=1 -->\n", "<!-- ask-gpt torn -->\n",
+    "*(interrupted)*\n", "<!--", "-->", "<select>", "</select>", '<div title="', "<textarea>", "<plaintext>", "<script>",
+    "<![CDATA[", "<?x", "</blockquote>", "<", "```", "```\n", "````", "~~~", "~~~\n", "`", "`", "``", "`<select>`", "`a`", "\\",
+    "|", "|-|\n", "[a](", "](", ")", "[x]: ", "[^1]: ", "http://a.b/`", "<http://", "- ", "1. ", "  ", "   ", "$", '"',
 )  # fmt: skip
 
 

@@ -19,7 +19,7 @@ CALLS = ("open", "fchmod", "write", "copy_range", "ftruncate", "fsync", "fsync_d
 
 
 class Quick(Disk):
-    """Without fsync, for tests of kills: what a killed process wrote is in the page cache and stays."""
+    """Without fsync, which only a power cut could tell: what a killed process wrote is in the page cache and stays."""
 
     def fsync(self, fd: int) -> None:
         pass
@@ -152,7 +152,7 @@ def holding(work: Callable[[Callable[[], None]], None]):
 
 
 def make_home(tmp_path: Any, **options: Any) -> Home:
-    return open_home({"ASKGPT_HOME": str(tmp_path / "home")}, **options)
+    return open_home({"ASKGPT_HOME": str(tmp_path / "home")}, **{"disk": Quick(), **options})
 
 
 def ledger(home: Home, disk: Disk | None = None) -> Journal:

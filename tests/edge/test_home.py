@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
 import uuid
@@ -161,6 +162,16 @@ def test_a_file_system_that_lies_about_flock_is_refused(tmp_path) -> None:
         env = {"ASKGPT_HOME": str(tmp_path / "home")}
         assert slug(lambda env=env, flock=flock: open_home(env, flock=flock)) == "bad-config"
         open_home(env, create=False).close()  # a reader needs no lock
+
+
+def test_a_new_home_is_tested_with_a_second_process(tmp_path) -> None:
+    parent = os.getpid()
+
+    def local(fd: int, how: int) -> None:
+        if os.getpid() == parent:
+            fcntl.flock(fd, how)
+
+    assert slug(lambda: open_home({"ASKGPT_HOME": str(tmp_path / "home")}, flock=local)) == "bad-config"
 
 
 def test_many_at_once(tmp_path) -> None:

@@ -64,7 +64,7 @@ def names(home) -> list[str]:
 
 
 def test_a_new_journal_is_read_back(home, path) -> None:
-    book = ledger(home)
+    book = ledger(home, Disk())  # with real fsyncs
     assert book.read().next_seq == 1
     with lock(home):
         assert book.append({"format": "x"}, expect=1) == (1, 0)

@@ -437,7 +437,8 @@ def test_the_self_tests_pass_here_also_side_by_side(folder, locks) -> None:
     assert not locks.held
 
 
-def test_a_deleted_lock_file_has_no_two_holders(folder, locks, tmp_path) -> None:
+@pytest.mark.parametrize("again", [False, True])
+def test_a_deleted_lock_file_has_no_two_holders(folder, locks, tmp_path, again) -> None:
     """Its old holder keeps an unlinked file; the new one must hold what the name leads to."""
     real = fcntl.flock
     left = [1]
@@ -446,6 +447,8 @@ def test_a_deleted_lock_file_has_no_two_holders(folder, locks, tmp_path) -> None
         real(fd, how)
         if left and left.pop():
             os.unlink(tmp_path / "ledger")
+            if again:
+                (tmp_path / "ledger").write_bytes(b"")
 
     with Locks(folder, FakeHost(), flock=flock).lock("ledger").hold() as lock:
         assert os.fstat(lock.fd).st_ino == os.stat(tmp_path / "ledger").st_ino

@@ -112,9 +112,11 @@ export class Exchange {
   private put(message: Message): void {
     const { conversation } = this;
     const above = message.metadata?.parent_id;
-    const last = conversation.userAbove(conversation.current) === this.message.id ? conversation.current : this.message.id;
+    // Another branch may be selected by now: it stays selected.
+    const selected = conversation.userAbove(conversation.current) === this.message.id;
+    const last = selected ? conversation.current : this.message.id;
     conversation.put(message, typeof above === "string" && conversation.nodes.has(above) && above !== message.id ? above : last);
-    conversation.current = message.id;
+    if (selected) conversation.current = message.id;
     if (message.status === "error" || message.metadata?.is_error === true) this.conversation.failures.set(this.message.id, this.conversation.failures.get(this.message.id) ?? "");
   }
 

@@ -10,6 +10,7 @@ export class Header {
   readonly element: HTMLElement;
   private chosen = MODELS[0];
   private mode = "chat";
+  private shown = "";
   private model = h("button", { type: "button", "data-testid": "model-switcher-dropdown-button", "aria-haspopup": "menu", class: "model-btn", click: () => this.models() });
   private radios = h("div", { role: "radiogroup", "aria-label": t("mode"), class: "modes" });
   private actions = h("div", { id: "conversation-header-actions" });
@@ -33,6 +34,9 @@ export class Header {
   }
 
   show(conversation: boolean): void {
+    const sign = `${conversation}|${this.chosen[0]}|${this.mode}`;
+    if (sign === this.shown) return;
+    this.shown = sign;
     this.model.setAttribute("aria-label", t("model", this.chosen[1]));
     this.model.replaceChildren(h("span", {}, "ChatGPT ", h("span", { class: "muted" }, this.chosen[1])), icon("down", 16));
     this.radios.replaceChildren(...(["chat", "work"] as const).map((mode) => h("button", {

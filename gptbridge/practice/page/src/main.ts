@@ -21,6 +21,7 @@ class Page implements SidebarHooks, ExchangeHooks {
   private sending = false;
   private swallowed = 0;
   private pending = 0;
+  private cost = 0; // ms that the last look took: a long answer is shown less often
   private main = h("main", { id: "main", tabindex: "-1", "data-scroll-root": true });
   private polite = h("div", { id: "live-region-polite", class: "sr-only", "aria-live": "polite", "aria-atomic": "true" });
   private assertive = h("div", { id: "live-region-assertive", class: "sr-only", "aria-live": "assertive", "aria-atomic": "true" });
@@ -101,7 +102,13 @@ class Page implements SidebarHooks, ExchangeHooks {
 
   changed(conversation: Conversation): void {
     // A timer instead of an animation frame: those stand still in a window that nobody sees.
-    if (conversation === this.conversation && !this.pending) this.pending = window.setTimeout(() => { this.pending = 0; this.show(); }, 30);
+    if (conversation !== this.conversation || this.pending) return;
+    this.pending = window.setTimeout(() => {
+      this.pending = 0;
+      const began = performance.now();
+      this.show();
+      this.cost = performance.now() - began;
+    }, Math.max(30, 3 * this.cost));
   }
 
   named(conversation: Conversation): void {

@@ -13,6 +13,7 @@ export class Sidebar {
   private list = h("div", { id: "history", class: "history" });
   private rows: Row[] = [];
   private active: string | null = null;
+  private shown = "";
 
   constructor(private hooks: SidebarHooks) {
     const { user } = whoami();
@@ -25,7 +26,7 @@ export class Sidebar {
     this.element = h("div", { id: "stage-slideover-sidebar" },
       h("nav", { "aria-label": t("history"), class: "sidebar" },
         h("div", { class: "sidebar-head" }, brand, iconButton("menu", t("closeSidebar"), { "data-testid": "close-sidebar-button", click: () => this.toggle(false) }, 20)),
-        compose, h("h2", { class: "history-title" }, t("chats")), this.list, guest, h("div", { class: "sidebar-foot" }, profile)));
+        compose, user ? h("h2", { class: "history-title" }, t("chats")) : null, this.list, guest, h("div", { class: "sidebar-foot" }, profile)));
     this.bar = h("div", { id: "stage-sidebar-tiny-bar" },
       iconButton("menu", t("openSidebar"), { "data-testid": "open-sidebar-button", click: () => this.toggle(true) }, 20),
       iconButton("compose", t("newChat"), { click: () => hooks.fresh() }, 20));
@@ -50,18 +51,23 @@ export class Sidebar {
 
   /** Marks the open conversation, and puts a new one or a new title in at once. */
   mark(id: string | null, title: string | null): void {
-    this.active = id;
     const row = id ? this.rows.find((one) => one.id === id) : undefined;
+    if (this.active === id && (!row || !title || row.title === title)) return;
+    this.active = id;
     if (row && title) row.title = title;
     this.show();
   }
 
   add(id: string, title: string | null): void {
-    if (!this.rows.some((row) => row.id === id)) this.rows.unshift({ id, title });
+    if (this.rows.some((row) => row.id === id)) return;
+    this.rows.unshift({ id, title });
     this.show();
   }
 
   private show(): void {
+    const sign = JSON.stringify([this.active, this.rows.map((row) => [row.id, row.title, row.gizmo_id])]);
+    if (sign === this.shown) return;
+    this.shown = sign;
     if (!this.rows.length) {
       this.list.replaceChildren(whoami().user ? h("p", { class: "muted no-chats" }, t("noChats")) : "");
       return;

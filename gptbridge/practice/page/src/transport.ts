@@ -96,8 +96,10 @@ export async function arrangeServiceWorker(): Promise<void> {
     for (const registration of await navigator.serviceWorker.getRegistrations()) await registration.unregister();
     return;
   }
+  const active = (await navigator.serviceWorker.getRegistration("/"))?.active;
   await navigator.serviceWorker.register("/sw.js", { scope: "/" });
   await navigator.serviceWorker.ready;
-  if (navigator.serviceWorker.controller) return;
+  // One that was active before and is not in control now is bypassed by the browser: nothing to wait for.
+  if (navigator.serviceWorker.controller || active) return;
   await Promise.race([new Promise((resolve) => navigator.serviceWorker.addEventListener("controllerchange", resolve, { once: true })), pause(5000)]);
 }

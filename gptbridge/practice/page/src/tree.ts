@@ -9,7 +9,10 @@ export interface Turn { key: string; number: number; role: "user" | "assistant";
 interface Stored { title?: string; conversation_id?: string; current_node?: string; mapping: Record<string, TreeNode>; async_status?: unknown; default_model_slug?: string; update_time?: number | null; create_time?: number }
 
 export const ROOT = "client-created-root";
-const LIVE_FOR = 2 * 3600; // seconds after which an answer that is stored as "in progress" counts as forgotten (the site keeps such ones for ever)
+// Seconds after which an answer that is stored as "in progress" counts as forgotten (the site keeps such ones for ever),
+const LIVE_FOR = 2 * 3600;
+// and a message without any answer as stopped.
+const UNANSWERED_FOR = 600;
 
 const hidden = (message: Message | null): boolean =>
   !message || message.author.role === "system" || message.metadata?.is_visually_hidden_from_conversation === true;
@@ -60,7 +63,7 @@ export class Conversation {
     const age = Date.now() / 1000 - (stored.update_time ?? leaf?.create_time ?? 0);
     const waiting = stored.async_status != null || leaf?.author.role === "user" || leaf?.status === "in_progress"
       || (isThought(leaf) && leaf?.end_turn !== true) || (isAnswer(leaf) && leaf?.channel === "commentary" && leaf.end_turn !== true);
-    this.liveUser = user && waiting && age < LIVE_FOR && !this.failures.has(user) ? user : null;
+    this.liveUser = user && waiting && age < (leaf?.author.role === "user" ? UNANSWERED_FOR : LIVE_FOR) && !this.failures.has(user) ? user : null;
     const details = leaf?.metadata?.finish_details as { type?: string } | undefined;
     if (user && details?.type === "interrupted") this.stopped.add(user);
     if (user && leaf && (leaf.status === "error" || leaf.metadata?.is_error === true)) this.failures.set(user, isAnswer(leaf) ? "" : textOf(leaf));

@@ -205,7 +205,11 @@ export class TurnView {
       const known = this.parts.get(key);
       if (known && known.sign === sign) return known.element;
       const element = make();
-      if (known && known.element !== element && known.element.parentNode === parent) known.element.replaceWith(element);
+      if (known && known.element !== element && known.element.parentNode === parent) {
+        const focused = known.element.contains(document.activeElement);
+        known.element.replaceWith(element);
+        if (focused) element.querySelector("button")?.focus();
+      }
       this.parts.set(key, { element, sign });
       return element;
     });

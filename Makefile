@@ -1,0 +1,50 @@
+# The ways to build, try and check gptbridge. `make help` lists them. Works with GNU make 3.81 and later, on Linux and macOS.
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+BIN := .venv/bin
+SEED ?= 0
+COUNT ?= 1000
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## Python packages, Chromium and its driver, and what the tests need; quick when all is there
+	@tools/install-system-packages browser strace
+	@tools/install-python-packages
+
+demo: ## one real send and one resume through Chromium on the practice site; leaves nothing running
+	@tools/install-system-packages browser
+	@tools/install-python-packages
+	@exec $(BIN)/python tools/demo.py
+
+test: setup lint ## everything, with a real browser; a missing browser is a failure
+	@ASKGPT_TEST_BROWSER=required exec $(BIN)/python -m pytest
+
+test-fake: ## every test that needs no browser
+	@tools/install-python-packages
+	@exec $(BIN)/python -m pytest -m "not browser"
+
+lint: ## style, types, and which room may import which
+	@tools/install-python-packages
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
+
+soak: setup ## longer random tests: SEED=0 COUNT=1000
+	@ASKGPT_TEST_BROWSER=required SOAK_SEED=$(SEED) SOAK_EXAMPLES=$(COUNT) exec $(BIN)/python tools/soak.py
+
+bench: ## what a send, a start, typing and `list` cost on this machine
+	@tools/install-system-packages browser
+	@tools/install-python-packages
+	@exec $(BIN)/python tools/bench.py
+
+logs-example: ## make the specimens in logs-example/ anew, from real runs
+	@tools/install-system-packages browser
+	@tools/install-python-packages
+	@exec $(BIN)/python tools/logs_example.py
+
+clean: ## remove what setup and the tools made in this folder
+	rm -rf .venv .make build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find gptbridge tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.PHONY: help setup demo test test-fake lint soak bench logs-example clean

@@ -1,0 +1,293 @@
+"""argv -> command -> exit code: the way in, and the one place where every way out ends.
+
+Guarantees: with `--json` standard output holds one JSON object whatever happens, a wrong command line included; never a traceback; a bug
+is exit 1 and a report file. Standard input is read for a prompt `-` and never otherwise.
+Imports nothing heavy: each command brings what it needs.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from gptbridge.core.errors import EXITS, Failure
+from gptbridge.shell import arguments, requests
+from gptbridge.shell.reply import Reply
+from gptbridge.shell.requests import Request
+from gptbridge.shell.store import Store
+from gptbridge.shell.terminal import Terminal, hold_descriptors
+
+if TYPE_CHECKING:
+    from gptbridge.shell.job import Job, Output
+
+    RunJob = Callable[[Job, Output], int]
+    RunLogin = Callable[[bool, Output], int]
+LONGEST_INPUT = 64 << 20
+SPEECH = ("--json", "-q", "--quiet")
+
+
+def main(argv: list[str] | None = None, *, run_job: RunJob | None = None, run_login: RunLogin | None = None,
+         environ: Mapping[str, str] | None = None) -> int:
+    """One command. `argv` without the program's name; the runners are given by tests alone."""
+    hold_descriptors()
+    args = list(sys.argv[1:] if argv is None else argv)
+    look = arguments.scan(args)
+    terminal = Terminal(quiet=look.quiet)
+    command = look.command or "ask-gpt"
+    env = os.environ if environ is None else environ
+    started = False
+    try:
+        if sys.platform == "win32":
+            raise Failure("bad-config", "ask-gpt runs on Linux and macOS, not on Windows; nothing was sent")
+        line = arguments.command_line(arguments.decoded(args))
+        command = line[0].lstrip("-")
+        request = parse(line)
+        store = Store(env)
+        if isinstance(request, requests.Send | requests.Resume):
+            job = _job(request, store, terminal)
+            if run_job is None:
+                from gptbridge.shell import front
+
+                run_job = front.run
+            started = job.prompt is not None
+            return run_job(job, _output(look))
+        if isinstance(request, requests.Login):
+            if run_login is None:
+                from gptbridge.shell import login
+
+                run_login = login.run
+            return run_login(request.quit, _output(look))
+        if isinstance(request, requests.Practice) and not request.names:
+            return _practice(request, look.json, terminal)
+        reply = _reply(request, store, terminal.tty)
+        return _said(reply, store, look.json, terminal)
+    except Failure as failure:
+        return _failed(command, failure, look.json, terminal)
+    except KeyboardInterrupt:
+        interrupted = Failure("interrupted", "interrupted" if started else "interrupted; nothing was sent")
+        return _failed(command, interrupted, look.json, terminal, started)
+    except Exception as error:
+        from gptbridge.edge.reports import write_bug
+
+        sentence = write_bug(env, error, command, look.options)
+        hint = "ask-gpt ops list says what became of the message" if started else ""
+        return _failed(command, Failure("bug", sentence, hint), look.json, terminal, started)
+
+
+def parse(line: list[str]) -> Request:
+    """What the line asks for. The overview, the version and a plain `list` are known here, all else by typer's parser."""
+    options = arguments.scan(line[1:]).options
+    if "--help" in options:
+        return requests.Help(line[0] if line[0] != "help" else None)
+    if line[0] == "--version" and all(option in SPEECH for option in options):
+        return requests.Version()
+    if line[0] == "help" and all(word in SPEECH for word in line[1:]):
+        return requests.Help()
+    plain = plain_list(line)
+    if plain is not None:
+        return plain
+    from gptbridge.shell import grammar
+
+    return grammar.parse(line)
+
+
+def plain_list(line: list[str]) -> requests.List | None:
+    """`list`, `list N`, with --json and -q at most: what typer's parser would say of it, without its start-up time."""
+    words = [word for word in line[1:] if word not in SPEECH]
+    if line[0] != "list" or len(words) > 1 or not all(word.isascii() and word.isdecimal() and len(word) < 10 for word in words):
+        return None
+    return requests.List(int(words[0]) if words else None)
+
+
+# send and resume
+
+def _output(look: arguments.Scan) -> Output:
+    from gptbridge.shell.job import Output
+
+    return Output(look.json, look.quiet)
+
+
+def _job(request: requests.Send | requests.Resume, store: Store, terminal: Terminal) -> Job:
+    """The request with its prompt read and its conversation known, or the Failure that says why not; nothing is forked or locked yet."""
+    kind = "resume" if isinstance(request, requests.Resume) else "send"
+    if kind == "send" and not request.words:
+        raise Failure("usage", "send needs a prompt; nothing was sent", "ask-gpt send PROMPT..., or `-` for standard input")
+    if request.operation_id is not None and not request.words:
+        raise Failure("usage", "--operation-id names a message, and there is none; nothing was sent", "give a prompt, or leave it away")
+    if request.words and all(not word for word in request.words):
+        raise _empty()
+    conversation_id: str | None = None
+    operation_ref: str | None = None
+    if isinstance(request, requests.Resume):
+        conversation_id, operation_ref = _target(request, store, terminal)
+    prompt = _prompt(request.words) if request.words else None
+    from gptbridge.shell.job import Job
+
+    return Job(kind, prompt, conversation_id, operation_ref, request.operation_id, request.wait, request.queue_wait)  # type: ignore[arg-type]
+
+
+def _target(request: requests.Resume, store: Store, terminal: Terminal) -> tuple[str | None, str | None]:
+    from gptbridge.shell import resolve
+
+    if request.reference is None:
+        conversation_id, title = resolve.last(store)
+        from gptbridge.shell.terminal import line_text
+
+        terminal.note(f"last: {conversation_id}  {line_text(title, True)}".rstrip())
+        return conversation_id, None
+    found = resolve.reference(request.reference, store, config=True)
+    if found.operation_id is None or not request.words:
+        return found.conversation_id, found.operation_id
+    return resolve.to_continue(resolve.known_operation(found.operation_id, store)), None
+
+
+def _prompt(words: tuple[str, ...]) -> str:
+    from gptbridge.core.operation import normalised
+
+    text = normalised(_standard_input(), drop_final_newline=True) if words == ("-",) else normalised(" ".join(words))
+    if not text:
+        raise _empty()
+    return text
+
+
+def _empty() -> Failure:
+    return Failure("usage", "the prompt is empty; nothing was sent", "give a text; to read an answer back, leave the prompt away")
+
+
+def _standard_input() -> str:
+    """All of it, strictly UTF-8."""
+    chunks: list[bytes] = []
+    size = 0
+    try:
+        while chunk := os.read(0, 1 << 20):
+            chunks.append(chunk)
+            size += len(chunk)
+            if size > LONGEST_INPUT:
+                raise Failure("bad-input", "standard input holds more than 64 MiB; nothing was sent", "give a shorter prompt")
+        return b"".join(chunks).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise Failure("bad-input", f"standard input is not valid UTF-8 (byte {error.start}); nothing was sent",
+                      "give the prompt as UTF-8") from None
+    except OSError as why:
+        raise Failure("bad-input", f"standard input cannot be read: {why.strerror}; nothing was sent") from why
+
+
+# The commands that read
+
+def _reply(request: Request, store: Store, tty: bool) -> Reply:
+    match request:
+        case requests.List():
+            from gptbridge.shell import reading
+
+            return reading.list_conversations(request, store, tty)
+        case requests.Show():
+            from gptbridge.shell import reading
+
+            return reading.show(request, store, tty)
+        case requests.OpsList():
+            from gptbridge.shell import operations
+
+            return operations.list_operations(request, store, tty)
+        case requests.OpsShow():
+            from gptbridge.shell import operations
+
+            return operations.show_operation(request, store, tty)
+        case requests.Practice():
+            from gptbridge.practice.server import scenario_lines
+
+            lines = scenario_lines()
+            return Reply("practice", "".join(line + "\n" for line in lines).encode(), {"scenarios": lines})
+        case requests.Version():
+            from gptbridge.edge.reports import version
+
+            return Reply("version", f"ask-gpt {version()}\n".encode(), {"version": version()})
+        case requests.Help(topic=topic):
+            text = help_text(topic)
+            return Reply("help", text.encode(), {"help": {"topic": topic, "text": text}})
+        case _:
+            raise TypeError(type(request).__name__)
+
+
+def help_text(topic: str | None) -> str:
+    from gptbridge.shell import topics
+
+    if topic is None:
+        return topics.overview()
+    parts = [topics.TOPICS[topic]()] if topic in topics.TOPICS else []
+    if topic in arguments.COMMANDS:
+        from gptbridge.shell import grammar
+
+        parts.append(grammar.command_help(topic))
+    if not parts:
+        known = (*arguments.COMMANDS, *topics.TOPICS)
+        raise Failure("usage", f"{arguments.named(topic)} is no topic; nothing was done", f"ask-gpt help {arguments.nearest(topic, known)}")
+    return "\n".join(parts)
+
+
+def _said(reply: Reply, store: Store, as_json: bool, terminal: Terminal) -> int:
+    if as_json:
+        from gptbridge.core.result import Outcome, document
+
+        outcome = Outcome(reply.command, conversation=reply.conversation, block=reply.block, log=reply.log,
+                          log_canonical=reply.log_canonical, warnings=reply.warnings, extra=reply.extra)
+        doc = document(outcome, **({"site": reply.site} if reply.site else {}))
+        doc["account"], doc["title"] = doc["account"] or None, doc["title"] or None
+        terminal.document(doc)
+    else:
+        terminal.put(reply.data)
+    for warning in reply.warnings:
+        terminal.note(f"warning: {warning}")
+    if reply.command in ("list", "show", "ops"):
+        _uncertain(store, terminal)
+    if terminal.broken is not None and not isinstance(terminal.broken, BrokenPipeError):
+        terminal.say(f"ask-gpt: standard output cannot be written: {terminal.broken.strerror}")
+        return EXITS["state-unwritable"].code
+    return 0
+
+
+def _uncertain(store: Store, terminal: Terminal) -> None:
+    """The one line about operations of which nobody knows whether they left. A ledger that cannot be read says nothing here."""
+    if terminal.quiet:
+        return
+    try:
+        uncertain = store.view.uncertain()
+    except Failure:
+        return
+    if uncertain:
+        from gptbridge.core.result import sweep_line
+
+        terminal.note(sweep_line(uncertain) or "")
+
+
+# practice, and every failure
+
+def _practice(request: requests.Practice, as_json: bool, terminal: Terminal) -> int:
+    from gptbridge.practice import server
+    from gptbridge.practice.scenarios import BadParameter, UnknownScenario
+    from gptbridge.practice.scenarios import parse as scenario
+
+    for name in request.scenarios:
+        try:
+            scenario(name)
+        except (UnknownScenario, BadParameter) as error:
+            raise Failure("usage", f"{error}; nothing is served", "ask-gpt practice --scenarios") from None
+    code = server.run(request.port, list(request.scenarios), request.tls)
+    if code:
+        # The site has said why on standard error; the document must still come.
+        return _failed("practice", Failure("bad-config", "the practice site cannot serve"), True, terminal) if as_json else code
+    return _said(Reply("practice"), Store({}), True, terminal) if as_json else 0
+
+
+def _failed(command: str, failure: Failure, as_json: bool, terminal: Terminal, started: bool = False) -> int:
+    """`started`: the message may be on its way; then nothing is claimed about it."""
+    if as_json:
+        from gptbridge.core.result import Outcome, document
+
+        doc: dict[str, Any] = document(Outcome(command, failure.slug, failure))
+        if started:
+            doc["sent"], doc["retry"] = "unknown", "never"
+        terminal.document(doc)
+    terminal.error(failure)
+    return failure.exit.code

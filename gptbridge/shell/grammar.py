@@ -1,0 +1,178 @@
+"""The commands and their options: typer's declaration of them, from arguments to a request value. Nothing runs here.
+
+Guarantees: what this does not declare is refused, never accepted and ignored. Typer costs every start some 60 ms, so this module is
+imported only where its parser is needed; `plain_list` in `cli` covers the one command that prompts and status lines run all the time.
+Raises `Failure("usage")`.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Literal, cast
+
+import typer
+
+from gptbridge.core.errors import Failure
+from gptbridge.core.lifecycle import State
+from gptbridge.core.operation import is_operation_id
+from gptbridge.shell import requests
+from gptbridge.shell.arguments import COMMANDS, PROGRAM, duration, moment, named, nearest
+from gptbridge.shell.requests import Request
+
+# The class of every "the line is wrong" of the parser; typer itself exports only its child.
+UsageError = cast("type[Exception]", typer.BadParameter.__base__)
+
+Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output, also on failure.")]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Nothing on standard error but errors and `operation: ID`.")]
+Words = Annotated[list[str] | None, typer.Argument(metavar="[PROMPT...]", show_default=False)]
+OperationId = Annotated[str | None, typer.Option(
+    "--operation-id", metavar="ULID", help="Name the operation: the same id again gives the first outcome, never a second message.")]
+Wait = Annotated[str | None, typer.Option(
+    metavar="D", help="Patience after the message left (15m). 0: leave at the receipt. The worker goes on to the end of the turn.")]
+QueueWait = Annotated[str | None, typer.Option(metavar="D", help="Patience before it: locks, line and gap (1h).")]
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=False,
+                  context_settings={"max_content_width": 100, "help_option_names": ["--help"]})
+
+
+def parse(line: list[str]) -> Request:
+    """The request of a line whose first word is a command's name (see `arguments.command_line`)."""
+    try:
+        return cast("Request", app(line, prog_name=PROGRAM, standalone_mode=False))
+    except UsageError as error:
+        said = str(error.format_message()).rstrip(".")  # type: ignore[attr-defined]
+        raise Failure("usage", f"{said[:1].lower()}{said[1:]}; nothing was sent", f"{PROGRAM} {line[0]} --help") from error
+
+
+def command_help(name: str) -> str:
+    """What `ask-gpt NAME --help` says."""
+    group = typer.main.get_command(app)
+    command = group.commands[name]  # type: ignore[attr-defined]
+    context = command.make_context(f"{PROGRAM} {name}", [], resilient_parsing=True)
+    return str(command.get_help(context)).rstrip("\n") + "\n"
+
+
+@app.command()
+def send(prompt: Words = None, operation_id: OperationId = None, wait: Wait = None, queue_wait: QueueWait = None,
+         json: Json = False, quiet: Quiet = False) -> Request:
+    """Send a message that begins a new conversation, and print the answer.
+
+    PROMPT: the words, joined by one blank, or a sole `-` for all of standard input.
+    """
+    return requests.Send(tuple(prompt or ()), _operation(operation_id), _seconds(wait, "--wait"), _seconds(queue_wait, "--queue-wait"))
+
+
+@app.command()
+def resume(words: Annotated[list[str] | None, typer.Argument(metavar="ID|URL|OPERATION [PROMPT...]", show_default=False)] = None,
+           last: Annotated[bool, typer.Option("--last", help="The conversation of the newest operation started from this folder; "
+                                                             "all words are prompt.")] = False,
+           operation_id: OperationId = None, wait: Wait = None, queue_wait: QueueWait = None,
+           json: Json = False, quiet: Quiet = False) -> Request:
+    """Send another message into a conversation; without a prompt, send nothing and read the answer back.
+
+    ID: a conversation's id or at least 8 characters of it. OPERATION without a prompt: the answer to that very message.
+    """
+    given = tuple(words or ())
+    if not given and not last:
+        raise Failure("usage", "resume needs a conversation; nothing was sent", "ask-gpt resume ID|URL|OPERATION|--last [PROMPT...]")
+    first = None if last else given[0]
+    return requests.Resume(given if last else given[1:], _operation(operation_id), _seconds(wait, "--wait"),
+                           _seconds(queue_wait, "--queue-wait"), first)
+
+
+@app.command("list")
+def list_(n: Annotated[int | None, typer.Argument(metavar="[N]", min=0, help="How many; 0 is all. Default 20.", show_default=False)] = None,
+          search: Annotated[str | None, typer.Option(metavar="P", help="A regular expression, anywhere in the title; if it does not "
+                                                                       "compile, a shell pattern over the whole title.")] = None,
+          since: Annotated[str | None, typer.Option(metavar="D", help="Changed since: a duration (3d), an RFC 3339 date or time.")] = None,
+          all_accounts: Annotated[bool, typer.Option("--all-accounts", help="Not only those of the newest record's account.")] = False,
+          export: Annotated[bool, typer.Option("--export", help="Write ./ask-gpt/conversations.jsonl (all, unless N is given).")] = False,
+          json: Json = False, quiet: Quiet = False) -> Request:
+    """List conversations, newest first: id, TAB, title. Reads the registry alone; no browser, no network."""
+    return requests.List(n, search, None if since is None else moment(since, "--since", time.time()), all_accounts, export)
+
+
+@app.command()
+def show(reference: Annotated[str, typer.Argument(metavar="ID|URL|OPERATION", show_default=False)],
+         turn: Annotated[str | None, typer.Option(metavar="N|last", help="That turn alone; with a part, the last one by default.")] = None,
+         prompt: Annotated[bool, typer.Option("--prompt", help="The turn's prompt, plain.")] = False,
+         thinking: Annotated[bool, typer.Option("--thinking", help="The turn's thinking, plain.")] = False,
+         answer: Annotated[bool, typer.Option("--answer", help="The turn's answer, plain.")] = False,
+         json: Json = False, quiet: Quiet = False) -> Request:
+    """Print a conversation's log, or one plain text of it. Reads files alone; no browser, no network."""
+    parts = [name for name, given in (("prompt", prompt), ("thinking", thinking), ("answer", answer)) if given]
+    if len(parts) > 1:
+        raise Failure("usage", "--prompt, --thinking and --answer exclude each other; nothing was done", "ask-gpt show --help")
+    return requests.Show(reference, _turn(turn), cast("Literal['prompt', 'thinking', 'answer'] | None", parts[0] if parts else None))
+
+
+@app.command()
+def ops(action: Annotated[str, typer.Argument(metavar="[list|show]", show_default=False)] = "list",
+        operation: Annotated[str | None, typer.Argument(metavar="[ID]", show_default=False)] = None,
+        state: Annotated[str | None, typer.Option(metavar="S", help=f"list: only {', '.join(State)}.")] = None,
+        older_than: Annotated[str | None, typer.Option(metavar="D", help="list: only those admitted longer ago.")] = None,
+        limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="list: the newest N of them.")] = None,
+        prompt: Annotated[bool, typer.Option("--prompt", help="show: the text as admitted, while it is kept.")] = False,
+        json: Json = False, quiet: Quiet = False) -> Request:
+    """List every send, newest first, or show one with its history. `ops` alone is `ops list`."""
+    if action == "list":
+        if operation is not None or prompt:
+            raise Failure("usage", "ops list takes no id and no --prompt; nothing was done", "ask-gpt ops show ID")
+        if state is not None and state not in list(State):
+            raise Failure("usage", f"--state: {named(state)} is no state; nothing was done", f"one of: {', '.join(State)}")
+        return requests.OpsList(state, None if older_than is None else duration(older_than, "--older-than"), limit)
+    if action != "show":
+        raise Failure("usage", f"ops: {named(action)} is no command; nothing was done", f"ask-gpt ops {nearest(action, ('list', 'show'))}")
+    if operation is None or state is not None or older_than is not None or limit is not None:
+        raise Failure("usage", "ops show takes one operation id, and no option of the list; nothing was done", "ask-gpt ops show ID")
+    found = _operation(operation)
+    assert found is not None
+    return requests.OpsShow(found, prompt)
+
+
+@app.command()
+def login(quit: Annotated[bool, typer.Option("--quit", help="Close the suite's own Chrome and nothing else.")] = False,
+          json: Json = False, quiet: Quiet = False) -> Request:
+    """Open the suite's own Chrome for a person to sign in, and wait until somebody is."""
+    return requests.Login(quit)
+
+
+@app.command()
+def practice(port: Annotated[int, typer.Option(min=0, max=65535, metavar="N", help="Port on 127.0.0.1; 0 takes a free one.")] = 0,
+             scenario: Annotated[list[str] | None, typer.Option(metavar="NAME[:k=v,...]", help="Switch a scenario on; repeatable.")] = None,
+             tls: Annotated[bool, typer.Option("--tls", help="https with a throwaway certificate.")] = False,
+             scenarios: Annotated[bool, typer.Option("--scenarios", help="List the scenarios and end.")] = False,
+             json: Json = False, quiet: Quiet = False) -> Request:
+    """Serve a stand-in of the site on this machine, until Ctrl-C or SIGTERM. Prints one line when it is ready."""
+    return requests.Practice(port, tuple(scenario or ()), tls, scenarios)
+
+
+@app.command("help")
+def help_(topic: Annotated[str | None, typer.Argument(metavar="[TOPIC]", show_default=False)] = None,
+          json: Json = False, quiet: Quiet = False) -> Request:
+    """Explain a command or a topic."""
+    return requests.Help(topic)
+
+
+def _operation(text: str | None) -> str | None:
+    if text is not None and not is_operation_id(text):
+        raise Failure("usage", f"{named(text)} is no operation id (a canonical 26-character upper-case ULID); nothing was sent",
+                      "ask-gpt ops list shows the ids")
+    return text
+
+
+def _seconds(text: str | None, option: str) -> float | None:
+    return None if text is None else duration(text, option)
+
+
+def _turn(text: str | None) -> int | Literal["last"] | None:
+    if text is None:
+        return None
+    if text == "last":
+        return "last"
+    if text.isascii() and text.isdecimal() and 0 < len(text) < 10 and int(text) > 0:
+        return int(text)
+    raise Failure("usage", f"--turn: {named(text)} is neither a number from 1 nor `last`; nothing was done", "--turn last")
+
+
+assert {info.name or info.callback.__name__ for info in app.registered_commands if info.callback} == set(COMMANDS)

@@ -1,0 +1,327 @@
+"""The suite's one Chrome: started, found again, proved ours, closed; and one clear message for each thing that can be wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import json
+import os
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gptbridge.core.errors import Failure
+from gptbridge.edge import browser_files, processes
+from gptbridge.edge.chrome import Chrome
+from tests.browser.toy import free_port, running, settings, start, until, writer
+
+ROOT = str(Path(__file__).resolve().parents[2])
+browser = pytest.mark.browser
+
+
+def refusal(folder: Path, **other: object) -> Failure:
+    with pytest.raises(Failure) as failure:
+        start(folder, **other)
+    assert not (folder / "browser.json").exists(), "nothing was started"
+    return failure.value
+
+
+def program(path: Path, says: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\necho '{says}'\n")
+    path.chmod(0o755)
+    return path
+
+
+# -- a running Chrome
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("chrome") / "browser"
+
+
+@pytest.fixture(scope="module")
+def chrome(folder: Path) -> Iterator[Chrome]:
+    with running(folder) as started:
+        yield started
+
+
+@browser
+def test_a_command_starts_it_and_leaves_no_pipe_behind(tmp_path: Path) -> None:
+    """`ask-gpt ... | cat` must end when the command ends, while Chrome lives on, in another session than the terminal's."""
+    folder = tmp_path / "browser"
+    code = ("from pathlib import Path; import sys; from tests.browser.toy import start; c = start(Path(sys.argv[1])); "
+            "print(c.started, c.running.pid); c.close()")
+    began = time.monotonic()
+    told = subprocess.run(f'"{sys.executable}" -c "{code}" "{folder}" | cat', shell=True, cwd=ROOT, capture_output=True, text=True,
+                          timeout=60, check=True)
+    assert told.stdout.split()[0] == "True" and time.monotonic() - began < 50
+    chrome = start(folder)
+    try:
+        assert not chrome.started
+        assert chrome.running.pid == int(told.stdout.split()[1])
+        assert os.getsid(chrome.running.pid) != os.getsid(0)
+        assert {os.readlink(f"/proc/{chrome.running.pid}/fd/{number}") for number in range(3)} == {"/dev/null"}
+    finally:
+        chrome.quit()
+    assert processes.started(chrome.running.pid) is None
+    assert not browser_files.lock_is_there(folder / "profile")
+    assert not Chrome.is_running(settings(folder), folder)
+
+
+@browser
+def test_how_it_was_started(chrome: Chrome, folder: Path) -> None:
+    words = processes.command_line(chrome.running.pid)
+    for flag in ("--disable-quic", "--disable-sync", "--disable-renderer-backgrounding", "--headless=new", f"--user-data-dir={folder}/profile"):
+        assert flag in words
+    assert not any("remote-allow-origins" in word for word in words)
+    if os.geteuid() != 0:
+        assert "--no-sandbox" not in words
+    assert stat.S_IMODE((folder / "profile").stat().st_mode) == 0o700
+    assert set(json.loads((folder / "browser.json").read_text())) == {"format", "id", "port", "pid", "started", "driver", "headless", "version"}
+    assert listeners(chrome.running.port) == ["0100007F"], "on loopback alone"
+
+
+def listeners(port: int) -> list[str]:
+    rows = [line.split() for table in ("tcp", "tcp6") for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]]
+    return [row[1].partition(":")[0] for row in rows if row[3] == "0A" and int(row[1].rpartition(":")[2], 16) == port]
+
+
+@browser
+def test_sandbox_goes_only_as_root() -> None:
+    """undetected-chromedriver 3.5.5 adds --no-sandbox by itself; the starter's options must drop it."""
+    source = Path(browser_files.__file__).with_name("browser_start.py").read_text()
+    assert 'argument != "--no-sandbox" or order["no_sandbox"]' in source and "no_sandbox=False" in source
+
+
+@browser
+def test_windows_and_drivers(chrome: Chrome) -> None:
+    first, second = chrome.new_window(), chrome.new_window()
+    chrome.warm_driver()
+    driver = chrome.driver(first)
+    driver.get("data:text/html,<p id=a>one</p>")
+    until(lambda: driver.execute_script("return document.body && document.body.innerText") == "one", "the page")
+    assert driver.current_window_handle == first
+    assert driver.execute_script("return navigator.webdriver") is False
+    other = chrome.driver(second)
+    assert other.execute_script("return location.href") == "about:blank"
+    chrome.detach(other)
+    assert driver.execute_script("return document.getElementById('a').id") == "a"
+    chrome.detach(driver)
+    assert {first, second} <= {target["targetId"] for target in chrome.targets()}
+    assert chrome.close_window(first) and chrome.close_window(second)
+    until(lambda: not {first, second} & {target["targetId"] for target in chrome.targets()}, "the windows to go")
+    assert chrome.close_window(first) is False
+
+
+@browser
+def test_a_killed_command_takes_its_driver_along_and_not_chrome(chrome: Chrome, folder: Path) -> None:
+    code = ("from pathlib import Path; import sys; from tests.browser.toy import start; c = start(Path(sys.argv[1])); "
+            "w = c.new_window(); d = c.driver(w); print(w, flush=True); sys.stdin.read()")
+    command = subprocess.Popen([sys.executable, "-c", code, str(folder)], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert command.stdout is not None and command.stdin is not None
+    window = command.stdout.readline().strip()
+    driver = str(folder / chrome.running.driver)
+    assert processes.having_argument(driver)
+    command.kill()
+    command.wait()
+    command.stdin.close()
+    command.stdout.close()
+    until(lambda: not processes.having_argument(driver), "the driver to end")
+    assert chrome.close_window(window)
+
+
+@browser
+def test_attach_is_quick_and_runs_no_program(chrome: Chrome, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+    began = time.monotonic()
+    again = start(folder)
+    assert not again.started and again.running == chrome.running
+    assert time.monotonic() - began < 1
+    again.close()
+
+
+@browser
+def test_profile_of_a_live_chrome_without_its_id_file(chrome: Chrome, folder: Path) -> None:
+    kept = (folder / "browser.json").read_bytes()
+    (folder / "browser.json").unlink()
+    try:
+        failure = refusal(folder)
+    finally:
+        writer(folder)("browser.json", kept)
+    assert failure.slug == "browser"
+    assert "in use by another browser" in failure.message and str(chrome.running.pid) in failure.message
+
+
+@browser
+@pytest.mark.parametrize("change", [{"id": "00000000-0000-0000-0000-000000000000"}, {"started": "1"}, {"pid": os.getpid()}, {"format": 2}])
+def test_an_id_file_that_does_not_fit_is_not_believed(chrome: Chrome, folder: Path, change: dict[str, object]) -> None:
+    kept = (folder / "browser.json").read_bytes()
+    writer(folder)("browser.json", json.dumps({**json.loads(kept), **change}).encode())
+    try:
+        assert Chrome.attach(settings(folder), folder) is None
+    finally:
+        writer(folder)("browser.json", kept)
+    assert Chrome.attach(settings(folder), folder) is not None
+
+
+@browser
+def test_a_crash_is_followed_by_a_new_start(tmp_path: Path) -> None:
+    """SIGKILL leaves the profile's lock and a dead port file; a start that never wrote its id leaves a browser of ours."""
+    folder = tmp_path / "browser"
+    first = start(folder)
+    os.kill(first.running.pid, signal.SIGKILL)
+    until(lambda: processes.started(first.running.pid) is None, "the kill")
+    assert browser_files.lock_is_there(folder / "profile")
+    second = start(folder)
+    try:
+        assert second.started and second.running.id != first.running.id
+        writer(folder)("browser.json", browser_files.starting(second.running.port))
+        third = start(folder)
+    except BaseException:
+        second.quit()
+        raise
+    try:
+        assert third.started and processes.started(second.running.pid) is None
+    finally:
+        third.quit()
+
+
+@browser
+def test_a_foreign_server_on_our_port_is_not_attached(tmp_path: Path) -> None:
+    """SE-10: another program that answers like Chrome, under the very id that the file names."""
+    folder = tmp_path / "browser"
+    folder.mkdir()
+    asked: list[str] = []
+
+    class Impostor(http.server.BaseHTTPRequestHandler):
+        def log_message(self, format: str, *args: object) -> None: ...
+
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            body = json.dumps({"Browser": "Chrome/156", "webSocketDebuggerUrl": f"ws://127.0.0.1:{port}/devtools/browser/abc"}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Impostor) as server:
+        port = server.server_port
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        mark = processes.started(os.getpid())
+        assert mark is not None
+        writer(folder)("browser.json", browser_files.Running("abc", port, os.getpid(), mark, "chromedriver", True, "156.0").to_bytes())
+        assert Chrome.attach(settings(folder), folder) is None
+        assert asked == []
+        server.shutdown()
+
+
+# -- what can be wrong before anything starts
+
+
+def test_no_browser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    failure = refusal(tmp_path / "browser", browser="/nonexistent/chrome")
+    assert failure.slug == "browser" and "/nonexistent/chrome" in failure.message and failure.hint
+    monkeypatch.setenv("PATH", str(tmp_path))
+    failure = refusal(tmp_path / "browser")
+    assert failure.slug == "browser" and "No Chrome or Chromium was found" in failure.message
+
+
+def test_no_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lone = program(tmp_path / "bin" / "chrome", "Chromium 156.0.1.2")
+    failure = refusal(tmp_path / "browser", browser=str(lone), driver="/nonexistent/driver")
+    assert failure.slug == "browser" and "/nonexistent/driver" in failure.message
+
+
+def test_no_driver_and_none_to_be_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lone = program(tmp_path / "bin" / "chrome", "Chromium 156.0.1.2")
+    # `findmnt` and the like are not needed; only chromedriver must be out of reach. The proxy is a closed port: nothing goes out.
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for name in ("http_proxy", "https_proxy"):
+        monkeypatch.setenv(name, f"http://127.0.0.1:{free_port()}")
+    warnings: list[str] = []
+    with pytest.raises(Failure) as failure:
+        start(tmp_path / "browser", warnings, browser=str(lone))
+    assert failure.value.slug == "browser" and "no chromedriver" in failure.value.message and "fetched" in failure.value.message
+    assert "is fetched" in warnings[0]
+
+
+def test_versions_that_do_not_fit(tmp_path: Path) -> None:
+    chrome = program(tmp_path / "bin" / "chrome", "Google Chrome 157.0.1.2 ")
+    program(tmp_path / "bin" / "chromedriver", "ChromeDriver 156.0.8078.108 (abc)")
+    failure = refusal(tmp_path / "browser", browser=str(chrome))
+    assert failure.slug == "browser" and "156" in failure.message and "157" in failure.message
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="displays are named by the environment on Linux alone")
+def test_no_display(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chrome = program(tmp_path / "bin" / "chrome", "Chromium 156.0.1.2")
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    failure = refusal(tmp_path / "browser", browser=str(chrome), headless=False)
+    assert failure.slug == "browser" and "no display" in failure.message and "ASKGPT_HEADLESS" in failure.hint
+
+
+@pytest.mark.parametrize("place", ["Default", "x/default", "~/.config/chromium", "~/.config/google-chrome/Profile 1", "link"])
+def test_a_profile_of_the_persons_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    chrome = program(tmp_path / "bin" / "chrome", "Chromium 156.0.1.2")
+    program(tmp_path / "bin" / "chromedriver", "ChromeDriver 156.0.1.2")
+    (tmp_path / "home" / ".config" / "chromium").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "home" / ".config" / "chromium")
+    profile = Path(os.path.expanduser(place)) if place.startswith("~") else tmp_path / place
+    failure = refusal(tmp_path / "browser", browser=str(chrome), profile=profile)
+    assert failure.slug == "browser" and "profile of your own" in failure.message
+    assert not (profile / "SingletonLock").exists()
+
+
+@pytest.mark.parametrize("flag", ["--remote-allow-origins=*", "--user-data-dir=/tmp/x", "--no-sandbox"])
+def test_flags_that_would_undo_a_promise(tmp_path: Path, flag: str) -> None:
+    chrome = program(tmp_path / "bin" / "chrome", "Chromium 156.0.1.2")
+    failure = refusal(tmp_path / "browser", browser=str(chrome), flags=("--lang=de", flag))
+    assert failure.slug == "bad-config" and flag.partition("=")[0] in failure.message
+
+
+def test_profile_locks(tmp_path: Path) -> None:
+    profile = tmp_path / "profile"
+    profile.mkdir()
+    lock = profile / "SingletonLock"
+    assert browser_files.holder_of(profile) is None
+    foreign = subprocess.Popen([shutil.copy("/bin/sleep", tmp_path / "chromium"), "60"])
+    try:
+        lock.symlink_to(f"{socket.gethostname()}-{foreign.pid}")
+        assert browser_files.holder_of(profile) == foreign.pid
+    finally:
+        foreign.kill()
+        foreign.wait()
+    assert browser_files.holder_of(profile) is None, "its process is gone"
+    lock.unlink()
+    lock.symlink_to(f"{socket.gethostname()}-{os.getpid()}")
+    assert browser_files.holder_of(profile) is None, "the number belongs to another program now"
+    lock.unlink()
+    lock.symlink_to(f"another-host-name-{os.getpid()}")
+    assert browser_files.holder_of(profile) is None
+    browser_files.drop_stale_lock(profile)
+    assert not browser_files.lock_is_there(profile)
+
+
+def test_a_browser_that_ends_at_once(tmp_path: Path) -> None:
+    chrome = program(tmp_path / "bin" / "chrome", "Chromium 156.0.1.2")
+    program(tmp_path / "bin" / "chromedriver", "ChromeDriver 156.0.1.2")
+    began = time.monotonic()
+    with pytest.raises(Failure) as failure:
+        start(tmp_path / "browser", browser=str(chrome))
+    assert failure.value.slug == "browser" and "ended at once" in failure.value.message
+    assert time.monotonic() - began < 20
+    with contextlib.suppress(FileNotFoundError):
+        assert "starting" in json.loads((tmp_path / "browser" / "browser.json").read_text())

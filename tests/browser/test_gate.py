@@ -1,0 +1,342 @@
+"""The request gate on a real Chromium: what the toy server counts is what left."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gptbridge.core.errors import Failure
+from gptbridge.edge.chrome import Chrome
+from gptbridge.edge.gate import Gate
+from tests.browser.toy import Toy, Window, running, until
+
+pytestmark = pytest.mark.browser
+
+HELD = ("fetch", "big", "blob", "bytes", "request", "keepalive", "beacon", "beaconBlob", "xhr", "xhrBlob",
+        "otherPath", "worker", "oldWorker")
+REFUSED = ("shared", "service", "iframe", "popup", "noopener", "form", "socket")
+
+
+@pytest.fixture(scope="module")
+def chrome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
+    with running(tmp_path_factory.mktemp("gate") / "browser") as started:
+        yield started
+
+
+@pytest.fixture
+def toy() -> Iterator[Toy]:
+    server = Toy()
+    yield server
+    server.stop()
+
+
+class Seat:
+    def __init__(self, chrome: Chrome, toy: Toy) -> None:
+        self.window = Window(chrome)
+        self.gate = Gate(chrome.url, self.window.target, toy.origin)
+        self.gate.arm()
+        self.window.go(f"{toy.origin}/")
+        self.window.js("dedicated = new Worker('/worker.js'); 1")
+
+    def close(self) -> None:
+        self.gate.shut()
+        self.window.close()
+        assert self.gate.gone(5)
+        self.gate.detach()
+
+
+@pytest.fixture
+def seat(chrome: Chrome, toy: Toy) -> Iterator[Seat]:
+    one = Seat(chrome, toy)
+    yield one
+    one.close()
+
+
+def quiet(toy: Toy, seconds: float = 0.3) -> int:
+    """The server's count after a while in which something could have come."""
+    time.sleep(seconds)
+    return len(toy.sends)
+
+
+def test_closed_nothing_leaves(seat: Seat, toy: Toy) -> None:
+    for way in HELD + REFUSED:
+        before = len(seat.gate.notes())
+        seat.window.send(way, f"m-{way}")
+        until(lambda before=before: len(seat.gate.notes()) > before, f"the note of {way}: {seat.gate.notes()} {toy.sends}")
+    assert quiet(toy) == 0, toy.sends
+    assert not any("messages" in frame for frame in toy.frames)
+    assert {f"m-{way}" for way in HELD} <= {identity for note in seat.gate.notes() for identity in note.message_ids}
+    assert seat.gate.state == "closed"
+
+
+@pytest.mark.parametrize("way", HELD)
+def test_one_is_held_and_let_go(seat: Seat, toy: Toy, way: str) -> None:
+    seat.gate.open_once()
+    seat.window.send(way)
+    held = seat.gate.wait(5)
+    assert held is not None, seat.gate.notes()
+    assert held.user_message_ids == ("m-1",) and held.readable
+    assert quiet(toy, 0.1) == 0
+    assert seat.gate.release(held)
+    until(lambda: len(toy.sends) == 1, "the request")
+    assert toy.sends[0][1] == "m-1"
+    until(lambda: seat.gate.reply_ended == "finished", f"the end of the answer, not {seat.gate.reply_ended}")
+    assert seat.gate.reply_status == 200
+    assert seat.gate.reply(0) == (None if way.startswith("beacon") else b"{}")  # Chrome itself drops the answer to a beacon
+    seat.window.send("fetch", "m-2")
+    until(lambda: len(seat.gate.notes()) == 1, "the note")
+    assert quiet(toy, 0.1) == 1
+
+
+@pytest.mark.parametrize("way", REFUSED)
+def test_what_cannot_be_held_is_refused(seat: Seat, toy: Toy, way: str) -> None:
+    seat.gate.open_once()
+    seat.window.send(way)
+    until(lambda: len(seat.gate.notes()) > 0, "the note")
+    assert quiet(toy, 0.2) == 0
+    assert not any("messages" in frame for frame in toy.frames)
+    assert seat.gate.wait(0) is None
+
+
+def test_held_fields_and_no_bearer(seat: Seat, toy: Toy) -> None:
+    seat.gate.watch("hello world, this is long")
+    seat.gate.open_once()
+    seat.window.js("void post('x', body('m-9', 'hello world, this is long', {history_and_training_disabled: true}))")
+    held = seat.gate.wait(5)
+    assert held is not None
+    assert (held.path, held.action, held.user_message_ids) == ("/backend-api/f/conversation", "next", ("m-9",))
+    assert held.user_texts == ("hello world, this is long",) and held.other_messages == 0
+    assert (held.conversation_id, held.parent_message_id, held.model, held.effort) == ("c-1", "p-1", "toy", "high")
+    assert (held.temporary, held.account_id, held.attachments) == (True, "acc-1", ("file-1",))
+    assert seat.gate.traces() == 0
+    gc.collect()
+    kept = [thing for thing in gc.get_objects() if isinstance(thing, dict | list | tuple)
+            and any(isinstance(inner, str) and inner == "Bearer planted-token"
+                    for inner in (thing.values() if isinstance(thing, dict) else thing))]
+    assert kept == []
+    assert seat.gate.refuse(held)
+    assert quiet(toy) == 0
+    until(lambda: seat.window.js("window.failed") is not None, "the page's own error")
+
+
+def test_double_click(seat: Seat, toy: Toy) -> None:
+    seat.gate.open_once()
+    seat.window.js("void ways.fetch('m-1'); void ways.fetch('m-2'); void ways.worker('m-3')")
+    held = seat.gate.wait(5)
+    assert held is not None and seat.gate.release(held)
+    until(lambda: len(seat.gate.notes()) == 2, "two notes")
+    assert quiet(toy) == 1
+
+
+def test_shut_while_held_then_close(chrome: Chrome, toy: Toy) -> None:
+    for way in ("fetch", "keepalive", "beacon"):
+        seat = Seat(chrome, toy)
+        seat.gate.open_once()
+        seat.window.send(way)
+        assert seat.gate.wait(5) is not None
+        seat.close()
+    assert quiet(toy) == 0
+
+
+def test_page_gives_up_while_held(seat: Seat, toy: Toy) -> None:
+    seat.gate.open_once()
+    seat.window.js("window.stop_ = new AbortController(); void post('x', body('m-1'), {signal: stop_.signal})")
+    held = seat.gate.wait(5)
+    assert held is not None
+    seat.window.js("stop_.abort()")
+    until(lambda: seat.window.js("window.failed") is not None, "the abort")
+    assert seat.gate.release(held) is False
+    assert quiet(toy) == 0
+
+
+def test_other_posts_pass_at_once(seat: Seat, toy: Toy) -> None:
+    seat.gate.watch("a draft of some length")
+    paths = ("/backend-api/f/conversation/prepare", "/backend-api/sentinel/chat-requirements", "/ces/v1/t")
+    times = sorted(seat.window.js(f"telemetry('{path}', 'nothing of note')", wait=True) for path in paths * 4)
+    assert times[len(times) // 2] < 250
+    assert toy.posts == list(paths * 4)
+    assert seat.gate.traces() == 0 and seat.gate.notes() == ()
+    seat.window.js("telemetry('/ces/v1/t', 'with a draft of some length in it')", wait=True)
+    assert seat.gate.trace_paths() == ("/ces/v1/t",)
+    seat.window.js("void (window.s = new WebSocket('ws://' + location.host + '/socket')).addEventListener('open', "
+                   "() => s.send('raw: a draft of some length'))")
+    until(lambda: seat.gate.traces() == 2 and len(toy.frames) == 1, "the frame")
+
+
+def test_redirect_is_not_followed(seat: Seat, toy: Toy) -> None:
+    seat.gate.open_once()
+    seat.window.js("void fetch('/backend-api/f/conversation?answer=307&way=first', {method: 'POST', body: body('m-1')}).catch(() => {})")
+    held = seat.gate.wait(5)
+    assert held is not None and seat.gate.release(held)
+    until(lambda: any(note.kind == "redirect" for note in seat.gate.notes()), "the note")
+    assert quiet(toy) == 1 and toy.sends[0][0] == "first"
+    until(lambda: (seat.gate.reply_ended or "").startswith("failed"), "the end")
+    assert seat.gate.reply_status == 307
+
+
+def test_chunks_arrive_in_time(seat: Seat, toy: Toy) -> None:
+    seat.gate.open_once()
+    seat.window.js("void fetch('/backend-api/f/conversation?answer=stream', {method: 'POST', body: body('m-1')})")
+    held = seat.gate.wait(5)
+    assert held is not None and seat.gate.release(held)
+    arrived: list[float] = []
+    text = b""
+    while (chunk := seat.gate.reply(3)) is not None:
+        text += chunk
+        arrived.append(time.monotonic())
+    assert seat.gate.reply_ended == "finished" and seat.gate.reply_status == 200
+    assert text == b"".join(b"data: chunk %d\n\n" % number for number in range(5))
+    assert len(arrived) >= 4 and arrived[-1] - arrived[0] > 0.5
+
+
+def test_open_needs_a_whole_gate(seat: Seat) -> None:
+    seat.gate.open_once()
+    with pytest.raises(Failure) as failure:
+        seat.gate.open_once()
+    assert failure.value.slug == "site-changed"
+
+
+def test_cannot_be_armed_on_a_window_that_is_gone(chrome: Chrome, toy: Toy) -> None:
+    window = Window(chrome)
+    window.close()
+    gate = Gate(chrome.url, window.target, toy.origin)
+    until(lambda: all(target["targetId"] != window.target for target in chrome.targets()), "the window to go")
+    with pytest.raises(Failure) as failure:
+        gate.arm()
+    assert failure.value.slug == "site-changed"
+
+
+def test_other_windows_are_left_alone(seat: Seat, chrome: Chrome, toy: Toy) -> None:
+    """A person's own window of the same Chrome opens, and sends, while a gate is closed elsewhere."""
+    started = time.monotonic()
+    other = Window(chrome)
+    other.go(f"{toy.origin}/")
+    other.send("fetch", "m-person")
+    until(lambda: toy.sends == [("fetch", "m-person")], "the person's send")
+    assert time.monotonic() - started < 5 and seat.gate.notes() == ()
+    other.close()
+
+
+def test_two_gates_on_one_chrome(chrome: Chrome, toy: Toy) -> None:
+    first, second = Seat(chrome, toy), Seat(chrome, toy)
+    first.gate.open_once()
+    second.window.send("fetch", "m-second")
+    second.window.send("shared", "m-shared")
+    first.window.send("fetch", "m-first")
+    held = first.gate.wait(5)
+    assert held is not None and held.user_message_ids == ("m-first",) and first.gate.release(held)
+    until(lambda: len(toy.sends) == 1, "the request")
+    until(lambda: len(second.gate.notes()) >= 2, "two notes")
+    assert quiet(toy) == 1
+    first.close()
+    second.close()
+
+
+def test_guard_looks_native_and_leaves_no_names(seat: Seat) -> None:
+    assert seat.window.js("fetch.toString() + navigator.sendBeacon + WebSocket.prototype.send").count("[native code]") == 3
+    assert seat.window.js("fetch.name + fetch.length") == "fetch1"
+    fresh = seat.window.js("(() => { const f = document.createElement('iframe'); f.sandbox = ''; return Object.getOwnPropertyNames(window)"
+                           ".filter((n) => /^b[0-9a-f]{24}$/.test(n)).length })()")
+    assert fresh == 0
+
+
+# -- the process of the gate dies
+
+
+@contextlib.contextmanager
+def helper(chrome: Chrome, toy: Toy) -> Iterator[tuple[subprocess.Popen[str], Window]]:
+    window = Window(chrome)
+    root = str(Path(__file__).resolve().parents[2])
+    process = subprocess.Popen([sys.executable, "-m", "tests.browser.gate_helper", chrome.url, window.target, toy.origin], cwd=root,
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        assert process.stdout.readline() == "armed\n"
+        window.go(f"{toy.origin}/")
+        window.js("dedicated = new Worker('/worker.js'); dedicated.postMessage({url: '/ces', body: 'x'})")
+        until(lambda: toy.posts == ["/ces"], "the worker")
+        toy.posts.clear()
+        yield process, window
+    finally:
+        process.kill()
+        process.wait()
+        window.close()
+        for pipe in (process.stdin, process.stdout):
+            with contextlib.suppress(OSError):
+                assert pipe is not None
+                pipe.close()
+
+
+def tell(process: subprocess.Popen[str], *words: str) -> None:
+    assert process.stdin is not None and process.stdout is not None
+    for word in words:
+        process.stdin.write(f"{word}\n")
+        process.stdin.flush()
+        assert process.stdout.readline() in (f"{word}\n", "")
+
+
+def test_killed_after_release_the_page_does_not_retry(chrome: Chrome, toy: Toy) -> None:
+    with helper(chrome, toy) as (process, window):
+        tell(process, "open")
+        window.js("void retrying('m-1', 6)")
+        tell(process, "wait", "release-and-die")
+        assert process.wait(5) == -signal.SIGKILL
+        until(lambda: window.js("window.done") is True, "the page to give up")
+        for way in ("xhr", "beacon", "oldWorker", "blob"):
+            window.send(way, "m-1")
+        assert quiet(toy) == 1, toy.sends
+
+
+def test_killed_while_held_at_most_one_leaves(chrome: Chrome, toy: Toy) -> None:
+    with helper(chrome, toy) as (process, window):
+        tell(process, "open")
+        window.js("void retrying('m-1', 4)")
+        tell(process, "wait")
+        os.kill(process.pid, signal.SIGKILL)
+        until(lambda: window.js("window.done") is True, "the page to give up")
+        assert quiet(toy) <= 1
+
+
+def test_killed_while_closed_nothing_leaves(chrome: Chrome, toy: Toy) -> None:
+    with helper(chrome, toy) as (process, window):
+        window.js("window.port_ = new SharedWorker('/shared.js').port; port_.start(); port_.postMessage({url: '/ces', body: 'x'})")
+        until(lambda: toy.posts == ["/ces"], "the shared worker")
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        for way in ("fetch", "xhr", "beacon", "oldWorker", "blob", "shared"):
+            window.send(way)
+        assert quiet(toy) == 0, toy.sends
+
+
+def test_signal_while_held_fails_it_first(chrome: Chrome, toy: Toy) -> None:
+    with helper(chrome, toy) as (process, window):
+        tell(process, "open")
+        window.send("keepalive")
+        tell(process, "wait")
+        os.kill(process.pid, signal.SIGTERM)
+        assert process.wait(5) == 0
+        assert quiet(toy) == 0
+
+
+def test_a_dead_owners_window_is_armed_again(chrome: Chrome, toy: Toy) -> None:
+    with helper(chrome, toy) as (process, window):
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        gate = Gate(chrome.url, window.target, toy.origin)
+        gate.arm()
+        window.send("fetch")
+        until(lambda: len(gate.notes()) == 1 or json.dumps(window.js("window.failed")) != "null", "the refusal")
+        assert quiet(toy) == 0
+        window.close()
+        assert gate.gone(5)
+        gate.detach()
