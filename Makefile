@@ -30,8 +30,9 @@ lint: ## style, types, and which room may import which
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
 
-soak: setup ## longer random tests: SEED=0 COUNT=1000
-	@ASKGPT_TEST_BROWSER=required SOAK_SEED=$(SEED) SOAK_EXAMPLES=$(COUNT) exec $(BIN)/python tools/soak.py
+soak: setup ## the random tests for long: SEED=0 COUNT=1000 (examples for each), and what is marked `soak`
+	@ASKGPT_TEST_BROWSER=required SOAK_SEED=$(SEED) SOAK_EXAMPLES=$(COUNT) exec $(BIN)/python -m pytest \
+	  -m "hypothesis or soak" --hypothesis-seed=$(SEED) --timeout=3600 --durations=5
 
 bench: ## what a send, a start, typing and `list` cost on this machine
 	@tools/install-system-packages browser

@@ -37,7 +37,7 @@ class CopyFolder:
         """The folder's descriptor; made (0700, with a .gitignore of one line) only with `create`."""
         if self._fd is None and self._cwd is not None:
             try:
-                self._fd = open_dir(self._disk, self._cwd, FOLDER, create=create)
+                self._fd = open_dir(self._disk, self._cwd, FOLDER, create=create, mend=False)
                 if self._fd is not None and create and read_bytes(self._disk, self._fd, ".gitignore") is None:
                     replace(self._disk, self._fd, ".gitignore", b"*\n")
             except (Failure, OSError) as why:

@@ -15,6 +15,8 @@ from gptbridge.edge.chatgpt import ChatPage, selenium_reason
 from gptbridge.edge.chrome import Chrome
 from gptbridge.edge.gate import Gate as ChromeGate
 
+GONE_S = 3.0  # how long a closing window may take; the gate stays attached meanwhile
+
 
 class ChromeSeat:
     page: Page
@@ -33,8 +35,8 @@ class ChromeSeat:
         self.page = ChatPage(self._driver, site, clock, explain=selenium_reason)
 
     def close(self) -> None:
-        for act in (self._gate.shut, self.page.clear, lambda: self._chrome.close_window(self._target), self._gate.detach,
-                    lambda: self._chrome.detach(self._driver)):
+        for act in (self._gate.shut, self.page.clear, lambda: self._chrome.close_window(self._target),
+                    lambda: self._gate.gone(GONE_S), self._gate.detach, lambda: self._chrome.detach(self._driver)):
             try:
                 act()
             except Failure:

@@ -1,0 +1,35 @@
+"""What holds for every test: nobody's own home is in reach, a browser that is required is not skipped, and soaking asks for more examples."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+from hypothesis import settings
+
+# A path that can neither be made nor opened: a test that forgets to name a home of its own fails instead of using the developer's.
+for _name in [name for name in os.environ if name.startswith("ASKGPT_") and name not in ("ASKGPT_BROWSER", "ASKGPT_TEST_BROWSER")]:
+    del os.environ[_name]
+os.environ["ASKGPT_HOME"] = os.devnull + "/home"
+
+_BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+_REQUIRED = os.environ.get("ASKGPT_TEST_BROWSER") == "required" or os.environ.get("CI") == "true"
+_EXAMPLES = int(os.environ.get("SOAK_EXAMPLES") or 0)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("browser") is None or (any(map(shutil.which, _BROWSERS)) and shutil.which("chromedriver")):
+        return
+    said = "Chromium and chromedriver are needed: make setup"
+    if _REQUIRED:
+        pytest.fail(said, pytrace=False)
+    pytest.skip(said)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        test = getattr(item, "obj", None)
+        chosen = getattr(test, "_hypothesis_internal_use_settings", None)
+        if test is not None and chosen is not None and chosen.max_examples < _EXAMPLES:
+            test._hypothesis_internal_use_settings = settings(chosen, max_examples=_EXAMPLES, deadline=None)

@@ -1,0 +1,247 @@
+"""`make bench`: what ask-gpt costs on this machine, next to what the same work costs without it.
+
+    warm send    `ask-gpt send` while Chrome runs: from the start of the process until the send request arrives at the practice site (its own
+                 clock, /practice/state). The page's own part is measured with a bare driver on the same Chrome, without gate, ledger and
+                 locks: navigation until the page says that it is ready, paste until the send control is there, click until arrival.
+                 Overhead = the difference of the medians. The steps between come from the operation's history (`ops show --json`).
+    cold send    the same with Chrome not running; `first` also in a new home, where the driver is copied.
+    typing       50 kB in 1,600 lines through the suite's own page module, read back and compared.
+    list         the whole process on an empty store, wall time and peak memory, next to a bare interpreter.
+
+Medians of one run, a table and then one line of JSON (also in build/bench.json). RUNS=5 sets how often.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import contextmanager
+from datetime import datetime
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from trial import PROGRAM, ROOT, Trial
+
+from gptbridge.edge.chatgpt import ChatPage, selenium_reason
+from gptbridge.edge.chrome import Chrome
+from gptbridge.edge.config import load
+from gptbridge.edge.home import open_home
+from gptbridge.edge.host import Host
+from gptbridge.shell.wiring import HostClock, browser_settings
+
+RUNS = int(os.environ.get("RUNS") or 5)
+LONG = "\n".join(f"{n:04d} a line, and\tits words <b>" [:31] for n in range(1600))
+# A process of its own, small: the peak memory of a child also counts what its parent held at the fork.
+CHILD = """
+import json, os, sys, time
+null, rows = os.open(os.devnull, os.O_RDWR), []
+for _ in range(int(sys.argv[1])):
+    began = time.perf_counter()
+    pid = os.posix_spawn(sys.argv[2], sys.argv[2:], os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, null, fd) for fd in (0, 1, 2)])
+    _, status, used = os.wait4(pid, 0)
+    rows.append((time.perf_counter() - began, used.ru_maxrss, status))
+print(json.dumps(rows))
+"""
+
+Numbers = dict[str, float]
+
+
+def main() -> int:
+    numbers: Numbers = {}
+    with Trial(ROOT / "build" / "bench") as trial:
+        numbers |= listing(trial)
+        numbers["first_send_s"] = sent(trial)[0]
+        numbers |= warm(trial)
+        with chrome_of(trial) as chrome:
+            numbers |= bare(trial, chrome)
+            numbers |= typing(trial, chrome)
+        numbers["cold_send_s"] = statistics.median(cold(trial) for _ in range(min(RUNS, 3)))
+    numbers["overhead_s"] = numbers["warm_send_s"] - numbers["page_s"]
+    table(numbers)
+    facts = {name: round(value, 4) for name, value in sorted(numbers.items())}
+    document = json.dumps({"runs": RUNS, "python": sys.version.split()[0], "cpus": os.cpu_count(), "load": os.getloadavg()[0], **facts})
+    (ROOT / "build" / "bench.json").write_text(document + "\n", encoding="utf-8")
+    print(document)
+    return 1 if trial.left_behind else 0
+
+
+# Sends
+
+def sent(trial: Trial, text: str = "How long does this take?") -> tuple[float, dict[str, Any]]:
+    """(seconds from the start of the process until the request arrived, the document)."""
+    began = time.time()
+    document = trial.json("send", text)
+    if document["exit_code"] != 0:
+        raise SystemExit(f"a send failed: {document['error']}")
+    return trial.state()["sends"][-1]["at"] - began, {**document, "began": began}
+
+
+def cold(trial: Trial) -> float:
+    trial.run("login", "--quit", "-q")
+    return sent(trial)[0]
+
+
+def warm(trial: Trial) -> Numbers:
+    taken, steps = [], []
+    for _ in range(RUNS):
+        seconds, document = sent(trial)
+        taken.append(seconds)
+        history = trial.json("ops", "show", document["operation_id"])["operations"][0]["history"]
+        steps.append(steps_of(document["began"], document["began"] + seconds, history))
+    found = {f"step_{name}_s": statistics.median(step[name] for step in steps) for name in steps[0]}
+    return {"warm_send_s": statistics.median(taken), "warm_send_min_s": min(taken), **found}
+
+
+def steps_of(began: float, arrived: float, history: list[dict[str, Any]]) -> Numbers:
+    """How long each step of a send took; the steps are named by what ends them."""
+    ends, at = {}, began
+    for entry in history:
+        name = {"admitted": "admitted", "prepared": "page_ready", "one click is authorised": "typed_and_committed",
+                "request held": "clicked_and_held"}.get(entry["reason"])
+        if name is not None:
+            moment = datetime.fromisoformat(entry["at"]).timestamp()
+            ends[name], at = moment - at, moment
+    ends["id_on_disk_and_released"] = arrived - at
+    return ends
+
+
+# The page alone
+
+@contextmanager
+def chrome_of(trial: Trial) -> Any:
+    """The Chrome that the trial's commands started."""
+    config = load(trial.env)
+    host = Host(trial.env)
+    home = open_home(trial.env, create=False, host=host)
+    chrome = Chrome.attach(*browser_settings(config, home))
+    assert chrome is not None, "Chrome does not run"
+    try:
+        yield chrome
+    finally:
+        chrome.close()
+        home.close()
+
+
+@contextmanager
+def window(chrome: Chrome) -> Any:
+    chrome.warm_driver()
+    target = chrome.new_window()
+    driver = chrome.driver(target)
+    driver.execute_cdp_cmd("Emulation.setFocusEmulationEnabled", {"enabled": True})
+    try:
+        yield driver
+    finally:
+        chrome.close_window(target)
+        chrome.detach(driver)
+
+
+def bare(trial: Trial, chrome: Chrome) -> Numbers:
+    """The page's own time: no gate, no ledger, no locks, and no wait but for the page."""
+    script = resources.files("gptbridge.edge").joinpath("chatgpt.js").read_text(encoding="utf-8")
+    loads, pastes, clicks = [], [], []
+    for _ in range(RUNS):
+        with window(chrome) as driver:
+            def call(name: str, *words: str, driver: Any = driver) -> Any:
+                return driver.execute_async_script(script, name, *words)["value"]
+
+            began = time.time()
+            driver.get(trial.site + "/")
+            until(lambda call=call: ready(call))
+            loaded = time.time()
+            call("paste", "How long does this take?")
+            until(lambda call=call: call("state")["sendable"])
+            control = call("press")
+            clicked, before = time.time(), len(trial.state()["sends"])
+            control.click()
+            until(lambda before=before: len(trial.state()["sends"]) > before)
+            loads.append(loaded - began)
+            pastes.append(clicked - loaded)
+            clicks.append(trial.state()["sends"][-1]["at"] - clicked)
+    parts = {"page_load_s": statistics.median(loads), "page_paste_s": statistics.median(pastes), "page_click_s": statistics.median(clicks)}
+    return {**parts, "page_s": sum(parts.values())}
+
+
+def ready(call: Callable[..., Any]) -> bool:
+    from selenium.common.exceptions import WebDriverException
+
+    try:
+        state = call("state")
+    except WebDriverException:  # the navigation took the page away under the script
+        return False
+    return bool(state["editor"] and state["ready"])
+
+
+def until(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30.0
+    while not true():
+        if time.monotonic() > deadline:
+            raise SystemExit("the page did not get that far within 30 s")
+        time.sleep(0.002)
+
+
+def typing(trial: Trial, chrome: Chrome) -> Numbers:
+    taken = []
+    with window(chrome) as driver:
+        page = ChatPage(driver, trial.site, HostClock(Host(trial.env)), explain=selenium_reason)
+        page.open(None)
+        for _ in range(RUNS):
+            began = time.perf_counter()
+            page.type(LONG)
+            exact = page.facts().composer == LONG
+            taken.append(time.perf_counter() - began)
+            assert exact, "the composer does not hold the text"
+            page.clear()
+    return {"typing_s": statistics.median(taken), "typing_bytes": len(LONG.encode()), "typing_lines": LONG.count("\n") + 1}
+
+
+# A whole process
+
+def listing(trial: Trial) -> Numbers:
+    env = {**trial.env, "ASKGPT_HOME": str(trial.home / "nothing-here")}
+    python = str(Path(sys.prefix) / "bin" / "python")
+    wall, memory = processes(env, str(PROGRAM), "list")
+    bare_wall, bare_memory = processes(env, python, "-I", "-c", "pass")
+    return {"list_s": wall, "list_mib": memory, "python_s": bare_wall, "python_mib": bare_memory}
+
+
+def processes(env: dict[str, str], *words: str) -> tuple[float, float]:
+    """(median wall seconds, median peak MiB) of a command, four times RUNS, after one that warms the caches."""
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", CHILD, str(4 * RUNS + 1), *words], env=env, stdout=subprocess.PIPE, check=True)
+    rows = json.loads(done.stdout)[1:]
+    assert not any(status for _, _, status in rows), f"{words[0]} failed"
+    unit = 2**20 if sys.platform == "darwin" else 2**10
+    return statistics.median(row[0] for row in rows), statistics.median(row[1] for row in rows) / unit
+
+
+# The table
+
+def table(n: Numbers) -> None:
+    rows = [
+        ("warm send, start of process to request at the site", f"{n['warm_send_s']:.2f} s", f"{n['warm_send_s'] / n['page_s']:.1f} x the page's own", ""),
+        ("  the page's own part (bare driver)", f"{n['page_s']:.2f} s",
+         f"load {n['page_load_s']:.2f}, paste {n['page_paste_s']:.2f}, click {n['page_click_s']:.2f}", ""),
+        ("  overhead", f"{n['overhead_s']:.2f} s", "", aim(n["overhead_s"], 0.4, "s")),
+        *((f"    until {name.removeprefix('step_').removesuffix('_s').replace('_', ' ')}", f"{n[name]:.2f} s", "", "") for name in n if name.startswith("step_")),
+        ("cold send (Chrome not running)", f"{n['cold_send_s']:.2f} s", f"{n['cold_send_s'] / n['warm_send_s']:.1f} x warm", ""),
+        ("first send (new home, driver copied)", f"{n['first_send_s']:.2f} s", f"{n['first_send_s'] / n['warm_send_s']:.1f} x warm", ""),
+        (f"typing {n['typing_bytes'] / 1000:.0f} kB in {n['typing_lines']:.0f} lines, read back", f"{n['typing_s']:.2f} s", "", aim(n["typing_s"], 1.0, "s")),
+        ("list on an empty store, whole process", f"{n['list_s'] * 1000:.0f} ms", f"{n['list_s'] / n['python_s']:.1f} x a bare interpreter",
+         aim(n["list_s"] * 1000, 110, "ms")),
+        ("  peak memory", f"{n['list_mib']:.1f} MiB", f"{n['list_mib'] / n['python_mib']:.1f} x a bare interpreter", aim(n["list_mib"], 30, "MiB")),
+    ]
+    for what, value, ratio, aimed in rows:
+        print(f"{what:<52} {value:>10}  {ratio:<40} {aimed}".rstrip())
+
+
+def aim(value: float, most: float, unit: str) -> str:
+    return f"aim {most:g} {unit}: {'met' if value <= most else 'missed'}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
