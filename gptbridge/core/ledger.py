@@ -213,14 +213,12 @@ def _apply(view: View, seq: int, fields: Fields, with_history: bool, fresh: set[
             raise BrokenHistory(f"record {seq}: {operation_id} begins as {to}")
         op = Operation(operation_id, to, seq, str(fields.get("epoch", "")), seq, queued_at=at)
         view.operations[operation_id] = op
-    elif to is op.state and "attempt" not in fields:
-        _check_note(op, fields, seq)
     else:
         try:
-            lifecycle.step(op.state, to, role_of(fields), facts_of(op, fields))
+            _check(op, to, fields)
         except IllegalStep as error:
-            raise BrokenHistory(f"record {seq}: {operation_id}: {error}") from None
-        if to is State.QUEUED:
+            raise BrokenHistory(f"record {seq}: {error}") from None
+        if to is State.QUEUED and "attempt" in fields:
             for name in _ATTEMPT:
                 setattr(op, name, None)
             op.durable, op.queued_at, op.order = False, at, seq
@@ -246,11 +244,20 @@ def _apply(view: View, seq: int, fields: Fields, with_history: bool, fresh: set[
                            "evidence": fields.get("evidence")})
 
 
-def _check_note(op: Operation, fields: Fields, seq: int) -> None:
-    for name in ("conversation_id", "user_message_id", "turn_id"):
-        old, new = getattr(op, name), fields.get(name)
-        if old is not None and new is not None and old != new:
-            raise BrokenHistory(f"record {seq}: {op.operation_id}: {name} was set once and cannot change")
+def _check(op: Operation, to: State, fields: Fields) -> None:
+    """What writer and reader both hold a further record of an operation to: owner, table, guards, and ids that are set once (RP-04)."""
+    try:
+        if to is not op.state or "attempt" in fields:
+            lifecycle.step(op.state, to, role_of(fields), facts_of(op, fields))
+        if to is not State.QUEUED or "attempt" not in fields:
+            if role_of(fields) == "witness" and fields.get("actor") != "person" and fields.get("epoch") != op.epoch:
+                raise IllegalStep("only the epoch that admitted it may append to it")
+            for name in ("conversation_id", "user_message_id", "turn_id"):
+                old, new = getattr(op, name), fields.get(name)
+                if old is not None and new is not None and old != new:
+                    raise IllegalStep(f"{name} was set once and cannot change")
+    except IllegalStep as error:
+        raise IllegalStep(f"{op.operation_id}: {error}") from None
 
 
 def role_of(fields: Fields) -> Role:
@@ -273,17 +280,12 @@ Decide = Callable[[View], list[dict[str, Any]]]
 
 
 def move(op: Operation, to: State, *, epoch: str, actor: Actor, reason: str, **facts: Any) -> dict[str, Any]:
-    """A checked record for `op` -> `to` (time, pid, seq and sum are added by the writer); raises `IllegalStep`.
+    """A checked record for `op` -> `to` (time, pid, seq and sum are added by the writer); raises `IllegalStep` and changes nothing.
 
     A record that keeps the state is a note. The epoch must be the operation's own unless the role is recovery's.
     """
     fields: dict[str, Any] = {"operation_id": op.operation_id, "state": to.value, "epoch": epoch, "actor": actor, "reason": reason, **facts}
-    if to is not op.state or "attempt" in facts:
-        lifecycle.step(op.state, to, role_of(fields), facts_of(op, fields))
-    else:
-        _check_note(op, fields, op.seq)
-    if epoch != op.epoch and role_of(fields) == "witness" and actor != "person" and to is not State.QUEUED:
-        raise IllegalStep(f"{op.operation_id}: only the epoch that admitted it may append to it")
+    _check(op, to, fields)
     return fields
 
 

@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gptbridge.core.errors import EXITS, Failure
-from gptbridge.core.ledger import Operation
+from gptbridge.core import lifecycle
+from gptbridge.core.errors import BANDS, EXITS, Failure
+from gptbridge.core.ledger import Operation, failure_of
 from gptbridge.core.lifecycle import State
 from gptbridge.core.registry import Conversation
 from gptbridge.core.transcript import Block
@@ -35,6 +36,13 @@ class Outcome:
     log_canonical: str | None = None
     warnings: list[str] = field(default_factory=list)
     extra: dict[str, Any] = field(default_factory=dict)  # conversations, operations, turns ...
+
+    def __post_init__(self) -> None:
+        """The band of the exit code and the row must say the same of the message; where they differ the row decides (CL-08). So a
+        failed write after the dispatch is `uncertain`, however sure its process was: nobody else can know it."""
+        op = self.operation
+        if op is not None and self.command in ("send", "resume") and BANDS.get(self.slug, op.sent) != op.sent:
+            self.slug, self.failure = op.slug, failure_of(op)
 
 
 def document(outcome: Outcome, *, site: str = "https://chatgpt.com") -> dict[str, Any]:
@@ -88,11 +96,11 @@ def document(outcome: Outcome, *, site: str = "https://chatgpt.com") -> dict[str
 
 
 def _retry(outcome: Outcome, sending: bool) -> str:
-    if sending and outcome.operation is not None and outcome.slug not in ("usage", "conflict", "state-corrupt"):
-        return outcome.operation.retry if outcome.operation.slug == outcome.slug else EXITS[outcome.slug].retry
-    if outcome.command not in ("send", "resume") and outcome.slug == "ok":
-        return "safe"
-    return EXITS[outcome.slug].retry
+    """For a sending command what the row allows, whatever slug its exit has: after a claim no exit makes a second try safe."""
+    row, op = EXITS[outcome.slug], outcome.operation
+    if sending and op is not None:
+        return lifecycle.retry_of(op.state, row.retry, claimed=op.claimed, durable=op.durable)
+    return "safe" if outcome.command not in ("send", "resume") and outcome.slug == "ok" else row.retry
 
 
 def error_of(outcome: Outcome) -> dict[str, str]:

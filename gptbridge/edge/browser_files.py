@@ -161,10 +161,12 @@ def holder_of(profile: Path) -> int | None:
         host, _, number = os.readlink(profile / "SingletonLock").rpartition("-")
     except OSError:
         return None
-    if host != socket.gethostname() or not number.isdigit() or not processes.started(int(number)):
+    if host != socket.gethostname() or not number.isdigit() or not processes.command_line(int(number)):
         return None
     # The number may belong to another program by now: Chrome calls that lock stale too.
-    return int(number) if "chrom" in " ".join(processes.command_line(int(number))).lower() else None
+    words = processes.command_line(int(number))
+    is_chrome = "chrom" in os.path.basename(words[0]).lower() or any(word.startswith("--user-data-dir") for word in words)
+    return int(number) if is_chrome else None
 
 
 def drop_stale_lock(profile: Path) -> None:

@@ -33,6 +33,7 @@ _PATTERNS = [{"urlPattern": "*", "resourceType": kind, "requestStage": "Request"
 _RELATED = [{"type": kind, "exclude": True} for kind in ("page", "tab", "browser", "service_worker", "shared_worker")] + [{}]
 # Waiting on the browser level makes every new page wait, so pages must be in this list: left out, they would wait for ever.
 _AROUND = [{"type": kind} for kind in ("shared_worker", "service_worker", "page")]
+_KINDS = ("iframe", "worker", "shared_worker", "service_worker", "popup")
 _READS = ("GET", "HEAD", "OPTIONS")
 _ACK_S = 2.0
 
@@ -154,13 +155,14 @@ class Gate:
         Failure("browser") when the connection died meanwhile: then it may have left. Failure("site-changed"), with the request
         failed, when a guard could not be closed behind it.
         """
+        paused = self._current(held)
         with self._turn:
-            paused = self._current(held)
-            if not self._turn.wait_for(lambda: not self._unspent or self._dropped, _ACK_S):
-                self.refuse(held)
-                raise Failure("site-changed", "A part of the page could not be closed behind the request; it was failed in the "
-                              "browser. Nothing was sent.")
-            self._fate = "released"
+            guarded = self._turn.wait_for(lambda: not self._unspent or self._dropped, _ACK_S)
+        if not guarded:
+            self.refuse(held)
+            raise Failure("site-changed", "A part of the page could not be closed behind the request; it was failed in the "
+                          "browser. Nothing was sent.")
+        self._fate = "released"
         try:
             self._call("Fetch.continueRequest", {"requestId": paused.handle}, paused.session)
         except Refused:
@@ -173,7 +175,7 @@ class Gate:
         paused = self._current(held)
         self._fate = "refused"
         try:
-            self._call("Fetch.failRequest", {"requestId": paused.handle, "errorReason": "Aborted"}, paused.session)
+            self._call("Fetch.failRequest", {"requestId": paused.handle, "errorReason": "Aborted"}, paused.session, _ACK_S)
         except Refused:
             return True  # Chrome has no such request any more: it cannot leave
         except Failure:
@@ -353,6 +355,9 @@ class Gate:
                 self._post("Runtime.runIfWaitingForDebugger", {}, session)
                 self._post("Target.detachFromTarget", {"sessionId": session})
                 return
+        if kind not in _KINDS:
+            self._post("Runtime.runIfWaitingForDebugger", {}, session)  # worklets and the like: they have no network
+            return
         realm = _Realm(kind, target)
         self._realms[session] = realm
         steps = self._page_steps(kind) if kind in ("iframe", "popup") else self._worker_steps(realm)
@@ -493,10 +498,10 @@ class Gate:
         answer = self._call("Runtime.evaluate", {"expression": guard.word(self._secret, said), "returnByValue": True}, session)
         return str(answer.get("result", {}).get("value"))
 
-    def _call(self, method: str, params: dict[str, Any], session: str = "") -> dict[str, Any]:
+    def _call(self, method: str, params: dict[str, Any], session: str = "", timeout: float = 10.0) -> dict[str, Any]:
         if self._devtools is None:
             raise Failure("browser", "The request gate is not attached.")
-        return self._devtools.call(method, params, session)
+        return self._devtools.call(method, params, session, timeout)
 
     def _post(self, method: str, params: dict[str, Any], session: str = "",
               then: Callable[[dict[str, Any] | None, str], None] | None = None) -> None:

@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import quote, quote_plus, urlsplit
+from urllib.parse import quote, quote_plus, unquote_plus, urlsplit
 
 from gptbridge.core.ports import Held
 
@@ -21,6 +21,7 @@ SEND_PATH = r"^/backend-(?:api|anon)/(?:f/)?conversation/?$"
 DEPTH = 5  # a wrapper or two around the body is still that body
 ACCOUNT_HEADER = "chatgpt-account-id"
 _SEND_PATH = re.compile(SEND_PATH)
+_USER = re.compile(r'"role"\s*:\s*"user"')
 _SHORT = 12
 
 
@@ -51,7 +52,11 @@ def is_send(url: str, body: str | None) -> tuple[bool, dict[str, Any] | None]:
     """(whether this POST is a send, the part of its body that says so or None when it could not be read)."""
     document = _json(body) if body else None
     part = sending_part(document)
-    return part is not None or (document is None and bool(_SEND_PATH.match(path_of(url)))), part
+    if part is not None:
+        return True, part
+    # A form or several JSON lines: no JSON as a whole, a send all the same.
+    looks = document is None and body is not None and any("messages" in form and _USER.search(form) for form in (body, unquote_plus(body)))
+    return looks or (document is None and bool(_SEND_PATH.match(path_of(url)))), None
 
 
 def message_ids(part: Mapping[str, Any] | None) -> tuple[str, ...]:

@@ -80,7 +80,7 @@ def parse(line: list[str]) -> Request:
     """What the line asks for. The overview, the version and a plain `list` are known here, all else by typer's parser."""
     options = arguments.scan(line[1:]).options
     if "--help" in options:
-        return requests.Help(line[0] if line[0] != "help" else None)
+        return requests.Help(line[0], usage=True)
     if line[0] == "--version" and all(option in SPEECH for option in options):
         return requests.Version()
     if line[0] == "help" and all(word in SPEECH for word in line[1:]):
@@ -204,18 +204,19 @@ def _reply(request: Request, store: Store, tty: bool) -> Reply:
 
             return Reply("version", f"ask-gpt {version()}\n".encode(), {"version": version()})
         case requests.Help(topic=topic):
-            text = help_text(topic)
+            text = help_text(request)
             return Reply("help", text.encode(), {"help": {"topic": topic, "text": text}})
         case _:
             raise TypeError(type(request).__name__)
 
 
-def help_text(topic: str | None) -> str:
+def help_text(request: requests.Help) -> str:
     from gptbridge.shell import topics
 
+    topic = request.topic
     if topic is None:
         return topics.overview()
-    parts = [topics.TOPICS[topic]()] if topic in topics.TOPICS else []
+    parts = [topics.TOPICS[topic]()] if topic in topics.TOPICS and not request.usage else []
     if topic in arguments.COMMANDS:
         from gptbridge.shell import grammar
 

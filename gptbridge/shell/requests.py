@@ -70,7 +70,10 @@ class Login(NamedTuple):
 
 
 class Help(NamedTuple):
+    """`usage`: a command's options alone, as its `--help` gives them."""
+
     topic: str | None = None
+    usage: bool = False
 
 
 class Version(NamedTuple):

@@ -60,7 +60,7 @@ class Waiting:
             assert 0.0 <= wait <= 75.0
             if wait == 0.0:
                 return self.now.boottime - self.begun
-            nap = min(wait, slices[index % len(slices)])
+            nap = max(min(wait, slices[index % len(slices)]), 1e-6)  # no clock stands still
             step = steps[index] if index < len(steps) else 0.0
             self.now = Now(self.now.wall + nap + step, self.now.boottime + nap, self.now.boot_id)
         raise AssertionError("waits for ever")
