@@ -1,4 +1,4 @@
-"""What holds for every test: nobody's own home is in reach, a browser that is required is not skipped, and soaking asks for more examples."""
+"""What holds for every test: nobody's own home is in reach, a required browser is not skipped, and soaking asks for more examples."""
 
 from __future__ import annotations
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,6 +13,8 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+
+from gptbridge.shell import arguments, cli
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "gptbridge"
@@ -22,8 +26,8 @@ NAMELESS = {"utils", "util", "manager", "managers", "helpers", "helper", "common
 
 # What the pure rooms may import of the standard library: values, and no way to the world.
 PURE = {
-    "__future__", "collections", "contextlib", "copy", "dataclasses", "datetime", "enum", "fnmatch", "functools", "hashlib", "itertools", "json",
-    "math", "operator", "re", "string", "types", "typing", "unicodedata", "zlib", "base64", "bisect", "urllib.parse"}
+    "__future__", "base64", "bisect", "collections", "contextlib", "copy", "dataclasses", "datetime", "enum", "fnmatch", "functools",
+    "hashlib", "itertools", "json", "math", "operator", "re", "string", "types", "typing", "unicodedata", "zlib", "urllib.parse"}
 
 # Who else may change a file or write to a descriptor, in which function, and what that is. Everything durable is journal.py's.
 WRITERS = {
@@ -46,12 +50,14 @@ LARGE = {
     "edge/journal.py": "the only module that writes durable state",
     "edge/locks.py": "every lock and the one lock order",
     "flow/sending.py": "the order of a send is read from top to bottom in one module",
+    "flow/custody.py": "every transition of an operation, and who may make it",
     "shell/front.py": "one process's life, from the fork to the exit code",
 }
 
 OS_WRITES = {
     "write", "writev", "pwrite", "pwritev", "rename", "renames", "replace", "truncate", "ftruncate", "mkdir", "makedirs", "link", "symlink",
     "unlink", "remove", "rmdir", "removedirs", "fsync", "fdatasync", "sendfile", "copy_file_range", "mkfifo", "mknod", "posix_fallocate"}
+READ_ONLY = re.compile(r"[ |]*(os\.O_(RDONLY|DIRECTORY|CLOEXEC|NOFOLLOW|NONBLOCK)[ |]*)+")
 PATH_WRITES = {"write_text", "write_bytes", "touch", "mkdir", "unlink", "rmdir", "symlink_to", "hardlink_to", "writelines"}
 DISK_READS = {"close", "stat", "fstat", "read", "names", "token"}
 
@@ -89,7 +95,7 @@ def writes(call: ast.Call) -> bool:
         return False
     owner, name = ast.unparse(function.value), function.attr
     if owner == "os":
-        opens = name == "open" and "os.devnull" not in words and not re.fullmatch("[ |]*(os.O_(RDONLY|DIRECTORY|CLOEXEC|NOFOLLOW|NONBLOCK)[ |]*)+", words[1])
+        opens = name == "open" and "os.devnull" not in words and not READ_ONLY.fullmatch(words[1])
         return name in OS_WRITES or opens or (name == "fdopen" and mode)
     if owner == "shutil":
         return name not in ("which", "disk_usage", "get_terminal_size")
@@ -98,8 +104,12 @@ def writes(call: ast.Call) -> bool:
     return owner == "tempfile" or name in PATH_WRITES or (name == "open" and mode)
 
 
+def run(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
 def test_the_import_contracts_hold() -> None:
-    done = subprocess.run([Path(sys.executable).parent / "lint-imports", "--no-logo", "--no-cache"], cwd=ROOT, capture_output=True, text=True)
+    done = run(str(Path(sys.executable).parent / "lint-imports"), "--no-logo", "--no-cache")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "4 kept, 0 broken" in done.stdout
 
@@ -123,17 +133,18 @@ def test_only_the_journal_writes_durable_state() -> None:
 
 
 def test_the_check_for_writers_sees_writes() -> None:
-    seen = """os.write(1, b'x'); os.open(p, flags); os.open('a', os.O_RDWR | os.O_CREAT); os.replace(a, b); open(p, 'w'); open(p, mode='ab')
-path.open('r+'); path.write_text(''); shutil.copy(a, b); self.disk.write(fd, b''); home.disk.rename(a, b); os.fdopen(fd, 'wb'); Path(p).touch()"""
-    unseen = """open(p); open(p, 'rb'); os.open(p, os.O_RDONLY | os.O_CLOEXEC); os.open(os.devnull, os.O_RDWR); 'a'.replace('b', 'w'); path.open()
-shutil.which('w'); disk.stat(n, fd); page.open(None); os.read(0, 1)"""
+    seen = """os.write(1, b'x'); os.open(p, flags); os.open('a', os.O_RDWR | os.O_CREAT); os.replace(a, b); open(p, 'w')
+open(p, mode='ab'); path.open('r+'); path.write_text(''); shutil.copy(a, b); self.disk.write(fd, b''); home.disk.rename(a, b)
+os.fdopen(fd, 'wb'); Path(p).touch()"""
+    unseen = """open(p); open(p, 'rb'); os.open(p, os.O_RDONLY | os.O_CLOEXEC); os.open(os.devnull, os.O_RDWR); 'a'.replace('b', 'w')
+path.open(); shutil.which('w'); disk.stat(n, fd); page.open(None); os.read(0, 1)"""
     inner = [ast.unparse(call) for _, call in calls(ast.parse(seen)) if not writes(call)]
     assert inner == ["Path(p)"]
     assert not any(writes(call) for _, call in calls(ast.parse(unseen)))
 
 
 def test_selectors_stand_in_one_place() -> None:
-    telling = re.compile(r"querySelector|getElement|find_elements?\b|data-testid|data-message|prompt-textarea|ProseMirror|\bBy\.|aria-label|contenteditable")
+    telling = re.compile(r"querySelector|getElement|find_elements?\b|data-(testid|message)|prompt-textarea|ProseMirror|\bBy\.|aria-")
     files = [PACKAGE / name for name in OURS] + [p for p in PACKAGE.rglob("*.js") if "practice" not in p.parts]
     knowing = {path.relative_to(PACKAGE).as_posix() for path in files if telling.search(path.read_text("utf-8"))}
     assert knowing <= {"edge/chatgpt.js", "edge/chatgpt.py"} and "edge/chatgpt.js" in knowing
@@ -166,18 +177,18 @@ def test_tests_use_no_mocks() -> None:
 
 def tracked() -> list[Path]:
     """What a clone holds; where git is not at hand, everything that is not ignored."""
-    listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, capture_output=True)
-    if listed.returncode == 0:
-        names = [Path(name) for name in listed.stdout.decode().split("\0") if name]
+    listed = run("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard") if shutil.which("git") else None
+    if listed is not None and listed.returncode == 0:
+        names = [Path(name) for name in listed.stdout.split("\0") if name]
     else:
-        left_out = {".git", ".venv", ".make", "build", "node_modules", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis",
-                    ".import_linter_cache", "gptbridge.egg-info"}
+        left_out = {".git", ".venv", ".make", "build", "node_modules", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache",
+                    ".hypothesis", ".import_linter_cache", "gptbridge.egg-info"}
         names = [path.relative_to(ROOT) for path in ROOT.rglob("*") if not left_out & set(path.relative_to(ROOT).parts)]
     return [ROOT / name for name in names if (ROOT / name).is_file() and (ROOT / name) != Path(__file__)]
 
 
 def test_no_file_names_a_machine_or_a_registry() -> None:
-    machine = re.compile(rb"(?<![\w.~-])/(work|root|Users)/(?!i\.test)|/home/(?!USER|user|me\b|x\b)\w+/|/\.pyenv/|" + re.escape(bytes(ROOT)) + rb"\b")
+    machine = re.compile(rb"(?<![\w.~-])/(work|root|Users)/(?!i\.test)|/home/(?!user|me\b|x\b)\w+/|/\.pyenv/|" + re.escape(bytes(ROOT)))
     registry = re.compile(rb"registry\.npmjs\.org|pypi\.org|files\.pythonhosted\.org|deb\.debian\.org|proxy\.golang\.org")
     for path in tracked():
         data = path.read_bytes()
@@ -185,9 +196,9 @@ def test_no_file_names_a_machine_or_a_registry() -> None:
         assert not (found := registry.search(data)), f"{path.relative_to(ROOT)}: {found.group()!r}"
 
 
-GUARANTEE = """At most one send request is released by the page per operation id, across threads, processes, crashes and restarts that share one
-state directory on a local file system with working flock and fsync, and not restored from a backup. Chrome's own network stack may repeat
-that very request, with the same message id, when a connection dies before any answer; nothing above it can see that."""
+GUARANTEE = """At most one send request is released by the page per operation id, across threads, processes, crashes and restarts that
+share one state directory on a local file system with working flock and fsync, and not restored from a backup. Chrome's own network stack
+may repeat that very request, with the same message id, when a connection dies before any answer; nothing above it can see that."""
 
 
 def plain(text: str) -> str:
@@ -197,7 +208,7 @@ def plain(text: str) -> str:
 @pytest.mark.parametrize("place", ["README.md", "--help", "flow/custody.py", "flow/sending.py"])
 def test_the_guarantee_stands_word_for_word(place: str) -> None:
     if place == "--help":
-        done = subprocess.run([sys.executable, "-m", "gptbridge", "--help"], cwd=ROOT, capture_output=True, text=True)
+        done = run(sys.executable, "-m", "gptbridge", "--help")
         assert done.returncode == 0
         text = done.stdout
     elif place == "README.md":
@@ -208,14 +219,27 @@ def test_the_guarantee_stands_word_for_word(place: str) -> None:
     assert plain(GUARANTEE) in plain(text)
 
 
+def test_every_command_in_the_readme_is_one_that_exists() -> None:
+    blocks = re.findall(r"```sh\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
+    lines = [line for block in blocks for line in block.splitlines() if line.startswith("ask-gpt ")]
+    assert len(lines) > 15
+    for line in lines:
+        words = shlex.split(line, comments=True)[1:]
+        shell = [at for at, word in enumerate(words) if word in ("|", "&", "<", ">")]
+        cli.parse(arguments.command_line(words[:shell[0]] if shell else words))
+    targets = re.findall(r"(?m)^make ([a-z-]+)", "\n".join(blocks))
+    assert targets and all(re.search(rf"(?m)^{target}:", (ROOT / "Makefile").read_text("utf-8")) for target in targets)
+
+
 def test_reading_commands_load_no_browser_and_no_yaml() -> None:
     script = """
 import sys
 from gptbridge.shell import cli
 for words in (["list"], ["list", "--search", "a"], ["ops"], ["--help"], ["help", "exits"], ["list", "--json"]):
     cli.main(words)
-heavy = [name for name in sys.modules if name.split(".")[0] in ("selenium", "undetected_chromedriver", "ruamel", "websocket", "html_to_markdown")]
+browser = ("selenium", "undetected_chromedriver", "websocket", "ruamel", "html_to_markdown")
+heavy = [name for name in sys.modules if name.split(".")[0] in browser]
 assert not heavy, heavy
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env={"ASKGPT_HOME": "/nonexistent/home", "PATH": ""})
+    done = run(sys.executable, "-c", script)
     assert done.returncode == 0, done.stderr

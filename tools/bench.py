@@ -1,8 +1,8 @@
 """`make bench`: what ask-gpt costs on this machine, next to what the same work costs without it.
 
-    warm send    `ask-gpt send` while Chrome runs: from the start of the process until the send request arrives at the practice site (its own
-                 clock, /practice/state). The page's own part is measured with a bare driver on the same Chrome, without gate, ledger and
-                 locks: navigation until the page says that it is ready, paste until the send control is there, click until arrival.
+    warm send    `ask-gpt send` while Chrome runs: from the start of the process until the send request arrives at the practice site
+                 (its own clock, /practice/state). The page's own part is measured with a bare driver on the same Chrome, without
+                 gate, ledger and locks: navigation until the page says that it is ready, paste until the send control is there, click until arrival.
                  Overhead = the difference of the medians. The steps between come from the operation's history (`ops show --json`).
     cold send    the same with Chrome not running; `first` also in a new home, where the driver is copied.
     typing       50 kB in 1,600 lines through the suite's own page module, read back and compared.
@@ -36,7 +36,7 @@ from gptbridge.edge.host import Host
 from gptbridge.shell.wiring import HostClock, browser_settings
 
 RUNS = int(os.environ.get("RUNS") or 5)
-LONG = "\n".join(f"{n:04d} a line, and\tits words <b>" [:31] for n in range(1600))
+LONG = "\n".join(f"{n:04d} a line, and\tits words <b>!" for n in range(1600))
 # A process of its own, small: the peak memory of a child also counts what its parent held at the fork.
 CHILD = """
 import json, os, sys, time
@@ -222,21 +222,26 @@ def processes(env: dict[str, str], *words: str) -> tuple[float, float]:
 # The table
 
 def table(n: Numbers) -> None:
-    rows = [
-        ("warm send, start of process to request at the site", f"{n['warm_send_s']:.2f} s", f"{n['warm_send_s'] / n['page_s']:.1f} x the page's own", ""),
-        ("  the page's own part (bare driver)", f"{n['page_s']:.2f} s",
-         f"load {n['page_load_s']:.2f}, paste {n['page_paste_s']:.2f}, click {n['page_click_s']:.2f}", ""),
-        ("  overhead", f"{n['overhead_s']:.2f} s", "", aim(n["overhead_s"], 0.4, "s")),
-        *((f"    until {name.removeprefix('step_').removesuffix('_s').replace('_', ' ')}", f"{n[name]:.2f} s", "", "") for name in n if name.startswith("step_")),
-        ("cold send (Chrome not running)", f"{n['cold_send_s']:.2f} s", f"{n['cold_send_s'] / n['warm_send_s']:.1f} x warm", ""),
-        ("first send (new home, driver copied)", f"{n['first_send_s']:.2f} s", f"{n['first_send_s'] / n['warm_send_s']:.1f} x warm", ""),
-        (f"typing {n['typing_bytes'] / 1000:.0f} kB in {n['typing_lines']:.0f} lines, read back", f"{n['typing_s']:.2f} s", "", aim(n["typing_s"], 1.0, "s")),
-        ("list on an empty store, whole process", f"{n['list_s'] * 1000:.0f} ms", f"{n['list_s'] / n['python_s']:.1f} x a bare interpreter",
-         aim(n["list_s"] * 1000, 110, "ms")),
-        ("  peak memory", f"{n['list_mib']:.1f} MiB", f"{n['list_mib'] / n['python_mib']:.1f} x a bare interpreter", aim(n["list_mib"], 30, "MiB")),
-    ]
-    for what, value, ratio, aimed in rows:
-        print(f"{what:<52} {value:>10}  {ratio:<40} {aimed}".rstrip())
+    """What, how much, in relation to what, and the aim."""
+    page, sent_warm = n["page_s"], n["warm_send_s"]
+    parts = f"load {n['page_load_s']:.2f}, paste {n['page_paste_s']:.2f}, click {n['page_click_s']:.2f}"
+    line("warm send, start of process to request at the site", f"{sent_warm:.2f} s", f"{sent_warm / page:.1f} x the page's own")
+    line("  the page's own part (bare driver)", f"{page:.2f} s", parts)
+    line("  overhead", f"{n['overhead_s']:.2f} s", "", aim(n["overhead_s"], 0.4, "s"))
+    for name in [name for name in n if name.startswith("step_")]:
+        line("    until " + name.removeprefix("step_").removesuffix("_s").replace("_", " "), f"{n[name]:.2f} s")
+    line("cold send (Chrome not running)", f"{n['cold_send_s']:.2f} s", f"{n['cold_send_s'] / sent_warm:.1f} x warm")
+    line("first send (new home, driver copied)", f"{n['first_send_s']:.2f} s", f"{n['first_send_s'] / sent_warm:.1f} x warm")
+    line(f"typing {n['typing_bytes'] / 1000:.0f} kB in {n['typing_lines']:.0f} lines, read back", f"{n['typing_s']:.2f} s", "",
+         aim(n["typing_s"], 1.0, "s"))
+    line("list on an empty store, whole process", f"{n['list_s'] * 1000:.0f} ms", f"{n['list_s'] / n['python_s']:.1f} x a bare interpreter",
+         aim(n["list_s"] * 1000, 110, "ms"))
+    line("  peak memory", f"{n['list_mib']:.1f} MiB", f"{n['list_mib'] / n['python_mib']:.1f} x a bare interpreter",
+         aim(n["list_mib"], 30, "MiB"))
+
+
+def line(what: str, value: str, relation: str = "", aimed: str = "") -> None:
+    print(f"{what:<52} {value:>9}  {relation:<38} {aimed}".rstrip())
 
 
 def aim(value: float, most: float, unit: str) -> str:

@@ -36,11 +36,11 @@ class Interrupted(KeyboardInterrupt):
 class Trial:
     """`with Trial(folder) as trial:`; `folder` is the working folder of every command, made anew."""
 
-    def __init__(self, folder: Path, *, config: str | None = None) -> None:
+    def __init__(self, folder: Path, *, config: str | None = None, port: int = 0) -> None:
         self.folder = folder
         self.site = ""
         self.left_behind = False
-        self._config = config
+        self._config, self._port = config, port
         self._server: subprocess.Popen[bytes] | None = None
         self._signals: dict[int, Any] = {}
 
@@ -57,7 +57,7 @@ class Trial:
                 (self.home / "config.yaml").write_text(self._config, encoding="utf-8")
             self.env = {name: value for name, value in os.environ.items() if not name.startswith("ASKGPT_") or name in KEPT}
             self.env |= {"ASKGPT_HOME": str(self.home), "ASKGPT_DISPATCH_GAP": "0",
-                         "ASKGPT_HEADLESS": self.env.get("ASKGPT_HEADLESS") or "1", "PATH": f"{PROGRAM.parent}{os.pathsep}{os.environ['PATH']}"}
+                         "ASKGPT_HEADLESS": self.env.get("ASKGPT_HEADLESS") or "1"}
             self._serve()
         except BaseException:
             self.__exit__()
@@ -76,8 +76,9 @@ class Trial:
                 signal.signal(number, handler)
 
     def _serve(self) -> None:
-        self._server = subprocess.Popen([str(PROGRAM), "practice"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=self.env,
-                                        cwd=self.folder, start_new_session=True)
+        # In a session of its own: Ctrl-C must not take the site away from a turn that is under way.
+        self._server = subprocess.Popen([str(PROGRAM), "practice", "--port", str(self._port)], stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.PIPE, env=self.env, cwd=self.folder, start_new_session=True)
         assert self._server.stdout is not None
         line = self._server.stdout.readline()
         if not line:
@@ -112,16 +113,14 @@ class Trial:
 
     # Commands
 
-    def run(self, *words: str, env: Mapping[str, str] | None = None, capture: bool = False, wait: float = 120.0,
-            stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+    def run(self, *words: str, capture: bool = False, wait: float = 120.0) -> subprocess.CompletedProcess[str]:
         """`ask-gpt WORDS` in the folder; its output is shown, or with `capture` kept (exact text: UTF-8, no newline translation)."""
         pipe = subprocess.PIPE if capture else None
         held = () if _is_closed(self._held) else (self._held,)
-        with subprocess.Popen([str(PROGRAM), *words], env=self.env | dict(env or {}), cwd=self.folder, pass_fds=held, stdout=pipe, stderr=pipe,
-                              stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
-                              start_new_session=not held) as process:
+        with subprocess.Popen([str(PROGRAM), *words], env=self.env, cwd=self.folder, pass_fds=held, stdin=subprocess.DEVNULL,
+                              stdout=pipe, stderr=pipe, start_new_session=not held) as process:
             try:
-                out, err = process.communicate(None if stdin is None else stdin.encode(), timeout=wait)
+                out, err = process.communicate(timeout=wait)
             except BaseException:
                 # After Ctrl-C the command has had its signal too: it says its last words and ends.
                 process.terminate()
@@ -133,9 +132,9 @@ class Trial:
         return subprocess.CompletedProcess(words, process.returncode, (out or b"").decode("utf-8", "surrogateescape"),
                                            (err or b"").decode("utf-8", "surrogateescape"))
 
-    def json(self, *words: str, **options: Any) -> dict[str, Any]:
+    def json(self, *words: str) -> dict[str, Any]:
         """The one document of `ask-gpt WORDS --json`."""
-        return dict(json.loads(self.run(*words, "--json", capture=True, **options).stdout))
+        return dict(json.loads(self.run(*words, "--json", capture=True).stdout))
 
     # The site
 
@@ -143,9 +142,9 @@ class Trial:
         """What the practice site saw."""
         return dict(json.loads(self.ask("GET", "/practice/state")))
 
-    def ask(self, method: str, path: str, body: Any = None) -> bytes:
+    def ask(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> bytes:
         data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(self.site + path, data=data, method=method, headers={"Content-Type": "application/json"})
+        request = urllib.request.Request(self.site + path, data, {"Content-Type": "application/json", **(headers or {})}, method=method)
         with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=10.0) as reply:
             return bytes(reply.read())
 

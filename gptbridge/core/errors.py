@@ -67,7 +67,7 @@ BANDS: MappingProxyType[str, Sent] = MappingProxyType(
      for row in EXITS.values() if row.code in (0, 2) or 10 <= row.code < 50})
 
 # When several hold at once the first of these decides the exit code (contract.md, Outcomes).
-PRECEDENCE = ("uncertain", "record-failed", "answer-lost", "still-answering", "answer-failed", "artifacts-incomplete")
+PRECEDENCE = ("uncertain", "record-failed", "answer-lost", "answer-failed", "still-answering", "artifacts-incomplete")
 
 
 class Failure(Exception):

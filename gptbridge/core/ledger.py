@@ -23,7 +23,7 @@ from typing import Any, Literal
 from gptbridge.core import lifecycle
 from gptbridge.core.errors import BY_CODE, EXITS, Failure, Retry, Sent
 from gptbridge.core.lifecycle import Facts, IllegalStep, Role, State
-from gptbridge.core.operation import NEW
+from gptbridge.core.operation import NEW, time_of
 
 FORMAT = "ask-gpt-ledger"
 VERSION = 1
@@ -70,7 +70,12 @@ class Operation:
     turn_id: str | None = None
     turn: str | None = None  # how an accepted turn ended without a final answer
     turn_ended_at: str | None = None
-    stop: str | None = None  # who stopped it: front, interrupt, terminate
+    stop: str | None = None  # who stopped it: front, interrupt, terminate, person
+    stop_at: str | None = None  # a person's stop, recorded before anything else is admitted
+    stop_phase: str | None = None  # of the page's own stop control: pending, dispatched, confirmed, uncertain
+    front: str | None = None  # "gone": nobody has seen the answer that its worker went on for
+    shown_at: str | None = None  # since then a command has shown it
+    looked_at: str | None = None  # when a sweep last looked for an uncertain one
     error: dict[str, str] | None = None  # slug, message, hint
     durable: bool = False
     refusal: dict[str, Any] | None = None
@@ -172,8 +177,11 @@ def check_format(fields: Fields, name: str, fmt: str = FORMAT, version: int = VE
                       "update gptbridge")
 
 
-def fold(records: Iterable[tuple[int, Fields]], view: View | None = None, *, with_history: bool = False) -> View:
-    """Records (seq, fields) in order -> the view; `view` continues an earlier fold (it is changed and returned, its rows are not)."""
+def fold(records: Iterable[tuple[int, Fields]], view: View | None = None, *, with_history: bool = False, lossy_until: int = 0) -> View:
+    """Records (seq, fields) in order -> the view; `view` continues an earlier fold (it is changed and returned, its rows are not).
+
+    `lossy_until`: a person accepted that records before this number are gone, so the histories of before may have holes.
+    """
     fresh: set[str] | None = None if view is None else set()
     view = View() if view is None else view
     for seq, fields in records:
@@ -183,7 +191,7 @@ def fold(records: Iterable[tuple[int, Fields]], view: View | None = None, *, wit
             view.base = int(fields.get("base", 0))
             view.floor = max(view.floor, float(fields.get("floor", 0.0)))
         elif "operation_id" in fields:
-            _apply(view, seq, fields, with_history, fresh)
+            _apply(view, seq, fields, with_history, fresh, strict=seq > lossy_until)
         if "floor" in fields and "format" not in fields:  # a person accepted a loss
             view.floor = max(view.floor, float(fields["floor"]))
         view.last_seq = seq
@@ -193,11 +201,12 @@ def fold(records: Iterable[tuple[int, Fields]], view: View | None = None, *, wit
 # Notes and facts copied as they stand when a record names them.
 _COPIED = ("kind", "target", "fingerprint", "prompt_sha256", "prompt_bytes", "effort", "model", "account", "folder", "attempt", "ready_at",
            "blocking_reason", "user_message_id", "parent_message_id", "site_message_id", "request", "conversation_id", "turn_id", "turn",
-           "turn_ended_at", "stop", "error", "durable", "refusal", "title", "site_model", "site_effort")
-_ATTEMPT = ("ready_at", "blocking_reason", "error", "stop", "refusal", "request", "completed_at")
+           "turn_ended_at", "stop", "stop_at", "stop_phase", "front", "shown_at", "looked_at", "error", "durable", "refusal", "title",
+           "site_model", "site_effort")
+_ATTEMPT = ("ready_at", "blocking_reason", "error", "stop", "stop_at", "stop_phase", "front", "refusal", "request", "completed_at")
 
 
-def _apply(view: View, seq: int, fields: Fields, with_history: bool, fresh: set[str] | None) -> None:
+def _apply(view: View, seq: int, fields: Fields, with_history: bool, fresh: set[str] | None, *, strict: bool) -> None:
     """`fresh`: ids whose row this fold may change in place; None means all. A row that a caller may hold is replaced by a copy."""
     operation_id = str(fields["operation_id"])
     to = State(fields["state"])
@@ -209,7 +218,7 @@ def _apply(view: View, seq: int, fields: Fields, with_history: bool, fresh: set[
     if fresh is not None:
         fresh.add(operation_id)
     if op is None:
-        if to is not State.QUEUED:
+        if to is not State.QUEUED and strict:
             raise BrokenHistory(f"record {seq}: {operation_id} begins as {to}")
         op = Operation(operation_id, to, seq, str(fields.get("epoch", "")), seq, queued_at=at)
         view.operations[operation_id] = op
@@ -217,7 +226,8 @@ def _apply(view: View, seq: int, fields: Fields, with_history: bool, fresh: set[
         try:
             _check(op, to, fields)
         except IllegalStep as error:
-            raise BrokenHistory(f"record {seq}: {error}") from None
+            if strict:
+                raise BrokenHistory(f"record {seq}: {error}") from None
         if to is State.QUEUED and "attempt" in fields:
             for name in _ATTEMPT:
                 setattr(op, name, None)
@@ -236,7 +246,7 @@ def _apply(view: View, seq: int, fields: Fields, with_history: bool, fresh: set[
     if op.conversation_id and to in (State.ACCEPTED, State.COMPLETED):
         for message_id in op.message_ids():
             owner = view.receipts.setdefault((op.conversation_id, message_id), operation_id)
-            if owner != operation_id:
+            if owner != operation_id and strict:
                 raise BrokenHistory(f"record {seq}: the receipt of {operation_id} belongs to {owner}")
     if with_history:
         op.history.append({"at": at, "from": before.value if before else None, "to": to.value, "actor": fields.get("actor"),
@@ -276,6 +286,11 @@ def rfc3339(wall: float) -> str:
     return datetime.fromtimestamp(wall, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+def epoch_seconds(at: str | None) -> float:
+    """The reverse, for times that we wrote ourselves; 0.0 for none."""
+    return datetime.fromisoformat(at).timestamp() if at else 0.0
+
+
 Decide = Callable[[View], list[dict[str, Any]]]
 
 
@@ -306,3 +321,21 @@ def exit_code(op: Operation) -> int:
 
 def slug_of(code: int) -> str:
     return BY_CODE[code].slug if code in BY_CODE else "uncertain"
+
+
+def ended_at(op: Operation) -> float | None:
+    """Epoch seconds of the end of its turn, None while it has not ended: retention counts from here (RE-02)."""
+    if not op.ended:
+        return None
+    return epoch_seconds(op.completed_at or op.turn_ended_at or op.updated_at)
+
+
+def prunable(view: View, ended_before: float) -> list[str]:
+    """Ids of operations whose turn ended before that time, the earliest end first. Unresolved ones are never among them (RE-03)."""
+    ends = [(at, op.operation_id) for op in view.operations.values() if (at := ended_at(op)) is not None and at < ended_before]
+    return [operation_id for _, operation_id in sorted(ends)]
+
+
+def raised_floor(view: View, gone: Iterable[str]) -> float:
+    """The greatest ULID time ever pruned: an unknown id at or below it may have run, so it never runs (RE-05, RE-06)."""
+    return max([view.floor, *(time_of(operation_id) for operation_id in gone)])

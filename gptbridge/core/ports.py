@@ -70,6 +70,10 @@ class Ledger(Protocol):
         """
         ...
 
+    def prune(self, ended_before: float, limit: int) -> Sequence[str]:
+        """Forget at most `limit` operations whose turn ended before that time, oldest first, in one hold of the lock; their ids."""
+        ...
+
     def reopen(self) -> None:
         """After a failed append: the live witness may open the file anew; the next append seals the torn tail first."""
         ...
@@ -110,6 +114,14 @@ class Logs(Protocol):
 
     def append(self, name: str, *, header: Mapping[str, str], blocks: Sequence[Mapping[str, Any]]) -> None:
         """Seal a torn tail, append `blocks` (arguments of `transcript.render_block` but number and prev) and fsync."""
+        ...
+
+    def names(self) -> Sequence[str]:
+        """Of every canonical log."""
+        ...
+
+    def seal(self, name: str) -> bool:
+        """Heal a torn end, under the conversation's lock; True when there was one."""
         ...
 
     def copy(self, name: str) -> None:
@@ -254,6 +266,10 @@ class Page(Protocol):
 
     def press(self) -> None:
         """The one click on the send control. Never retried, by nobody."""
+        ...
+
+    def stop(self) -> bool:
+        """Press the page's own stop control, once; False when there is none."""
         ...
 
     def conversation(self, conversation_id: str) -> dict[str, Any]:

@@ -125,6 +125,10 @@ const api = {
   press() {
     return document.querySelector(hooks.send);
   },
+
+  halt() {
+    return document.querySelector(hooks.stop);
+  },
 };
 
 const done = arguments[arguments.length - 1];

@@ -171,6 +171,13 @@ class ChatPage:
             raise Failure("site-changed", "the send control is gone")
         self._driver(control.click)
 
+    def stop(self) -> bool:
+        control = self._call("halt")
+        if control is None:
+            return False
+        self._driver(control.click)
+        return True
+
     # The driver
 
     def _state_while_loading(self) -> dict[str, Any] | None:

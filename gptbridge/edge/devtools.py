@@ -16,7 +16,8 @@ import json
 import queue
 import socket
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -93,23 +94,29 @@ class DevTools:
 
         Never from the reader thread: it would wait for itself.
         """
-        done = threading.Event()
-        box: list[tuple[dict[str, Any] | None, str]] = []
+        return self.calls([(method, params or {})], session_id, timeout)[0]
 
-        def then(result: dict[str, Any] | None, reason: str) -> None:
-            box.append((result, reason))
-            done.set()
-
-        number = self.post(method, params, session_id, then)
-        if not done.wait(timeout):
-            self._waiting.pop(number, None)
-            raise Failure("browser", f"Chrome did not answer {method} within {timeout:g} s.")
-        result, reason = box[0]
-        if result is None:
-            if self.dropped:
-                raise Failure("browser", f"The connection to Chrome ended during {method}.")
-            raise Refused(method, reason)
-        return result
+    def calls(self, steps: Sequence[tuple[str, dict[str, Any]]], session_id: str = "", timeout: float = 10.0) -> list[dict[str, Any]]:
+        """Several calls in this order, all written before the first answer is waited for; the results, or the first failure."""
+        answers: queue.SimpleQueue[tuple[int, dict[str, Any] | None, str]] = queue.SimpleQueue()
+        got: dict[int, dict[str, Any]] = {}
+        numbers = [self.post(method, params, session_id, lambda result, reason, place=place: answers.put((place, result, reason)))
+                   for place, (method, params) in enumerate(steps)]
+        deadline = time.monotonic() + timeout
+        while len(got) < len(steps):
+            try:
+                place, result, reason = answers.get(timeout=max(0.0, deadline - time.monotonic()))
+            except queue.Empty:
+                for number in numbers:
+                    self._waiting.pop(number, None)
+                silent = next(method for place, (method, _) in enumerate(steps) if place not in got)
+                raise Failure("browser", f"Chrome did not answer {silent} within {timeout:g} s.") from None
+            if result is None:
+                if self.dropped:
+                    raise Failure("browser", f"The connection to Chrome ended during {steps[place][0]}.")
+                raise Refused(steps[place][0], reason)
+            got[place] = result
+        return [got[place] for place in range(len(steps))]
 
     def post(self, method: str, params: dict[str, Any] | None = None, session_id: str = "", then: Then | None = None) -> int:
         """Sends a call and returns at once; `then` runs later in the reader thread. Calls are written in the order of posting."""
@@ -129,8 +136,9 @@ class DevTools:
         self._closing = True
         self._outgoing.put(None)
         try:
-            self._socket.sock.shutdown(socket.SHUT_RDWR)
-        except (OSError, AttributeError):
+            if self._socket.sock is not None:
+                self._socket.sock.shutdown(socket.SHUT_RDWR)
+        except OSError:
             pass
         if threading.current_thread() is not self._reader:
             self._reader.join(2.0)
@@ -162,7 +170,7 @@ class DevTools:
             self.dropped = True
             self._outgoing.put(None)
             try:
-                self._socket.shutdown()
+                self._socket.shutdown()  # type: ignore[no-untyped-call]
             except Exception:
                 pass
             self._end_waiting()

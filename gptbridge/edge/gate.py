@@ -116,8 +116,7 @@ class Gate:
             self._devtools = DevTools(self._url, on_event=self._event, on_drop=self._drop)
             self._session = str(self._call("Target.attachToTarget", {"targetId": self._target, "flatten": True})["sessionId"])
             self._realms[self._session] = _Realm("page", self._target)
-            for method, params in self._page_steps("page"):
-                self._call(method, params, self._session)
+            self._devtools.calls(self._page_steps(), self._session)
             self._call("Target.setAutoAttach", {"autoAttach": True, "waitForDebuggerOnStart": True, "flatten": True, "filter": _AROUND})
             state = self._tell_guard(self._session, "state")
         except Failure as failure:
@@ -360,7 +359,7 @@ class Gate:
             return
         realm = _Realm(kind, target)
         self._realms[session] = realm
-        steps = self._page_steps(kind) if kind in ("iframe", "popup") else self._worker_steps(realm)
+        steps = self._page_steps() if kind in ("iframe", "popup") else self._worker_steps(realm)
         for method, step in steps:
             self._post(method, step, session, self._or_fault(session, f"{method} on a {kind}"))
         self._post("Runtime.runIfWaitingForDebugger", {}, session)
@@ -369,7 +368,7 @@ class Gate:
         """A new window that names no opener, while our page has just opened one (`noopener`)."""
         return self._opening > 0 and "openerId" not in info and info.get("url") in ("", "about:blank")
 
-    def _page_steps(self, kind: str) -> list[tuple[str, dict[str, Any]]]:
+    def _page_steps(self) -> list[tuple[str, dict[str, Any]]]:
         return [
             ("Network.enable", {}),
             ("Network.setBypassServiceWorker", {"bypass": True}),
@@ -398,7 +397,10 @@ class Gate:
 
     def _or_fault(self, session: str, what: str) -> Callable[[dict[str, Any] | None, str], None]:
         def then(result: dict[str, Any] | None, reason: str) -> None:
-            if result is None and session in self._realms and "not found" not in reason and not self._dropped:
+            if result is not None and "exceptionDetails" in result:
+                details = result["exceptionDetails"]  # of our own script: no text of the page's
+                reason = str(details.get("exception", {}).get("description", details.get("text", ""))).partition("\n")[0][:120]
+            if reason and session in self._realms and "not found" not in reason and not self._dropped:
                 self._faults.append(f"{what}: {reason}")
 
         return then

@@ -19,7 +19,8 @@ _SOURCE = r"""
   const root = globalThis, key = Symbol.for(secret);
   if (root[key]) return;
   let state = initial;
-  const parse = JSON.parse, stringify = JSON.stringify, apply = Reflect.apply, later = root.setTimeout.bind(root);
+  const parse = JSON.parse, stringify = JSON.stringify, apply = Reflect.apply;
+  const later = (then) => root.setTimeout(then, 0);  // a worker has it only after it was started
   const direct = root[binding];
   // Workers that outlive one gate keep the name, so that the next gate hears them too.
   if (!keep) delete root[binding];
@@ -61,6 +62,8 @@ _SOURCE = r"""
   };
   const hasBody = (method) => !/^(GET|HEAD|OPTIONS)$/i.test(method);
   const wrap = (owner, name, handler) => {
+    // A window owns `fetch` itself; a worker inherits it.
+    while (owner && !Object.hasOwn(owner, name)) owner = Object.getPrototypeOf(owner);
     const place = owner && Object.getOwnPropertyDescriptor(owner, name);
     if (!place || typeof place.value !== "function") return;
     Object.defineProperty(owner, name, {...place, value: new Proxy(place.value, {apply: handler})});
@@ -94,7 +97,7 @@ _SOURCE = r"""
       const go = () => apply(native, self, args);
       const asked = opened.get(self);
       if (!asked || !hasBody(asked.method)) return go();
-      const no = () => { later(() => ["error", "loadend"].forEach((name) => self.dispatchEvent(new ProgressEvent(name))), 0); };
+      const no = () => { later(() => ["error", "loadend"].forEach((name) => self.dispatchEvent(new ProgressEvent(name)))); };
       if (args[0] instanceof Blob && !asked.sync) {
         args[0].text().then((read) => (may("xhr", asked.where, read) ? go() : no()));
         return undefined;

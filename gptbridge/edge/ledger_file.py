@@ -8,12 +8,13 @@ are added here. Fails closed: state-corrupt (18), state-unwritable (19), bad-con
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from gptbridge.core import ledger as records
 from gptbridge.core.errors import Failure
 from gptbridge.core.ledger import BrokenHistory, Operation, View
-from gptbridge.core.record import Record, Scan
+from gptbridge.core.record import Damage, Record, Scan
 from gptbridge.edge.home import Home
 from gptbridge.edge.host import Host
 from gptbridge.edge.journal import Journal, damaged
@@ -21,6 +22,7 @@ from gptbridge.edge.locks import Lock
 
 NAME = "ledger.jsonl"
 LIMIT_BYTES = 64 * 2**20
+LOSS_S = 300.0
 _LEADING = ("operation_id", "state", "epoch")  # a line reads in this order: seq, sum, at, these, pid, actor, reason, what the state adds
 
 
@@ -48,8 +50,9 @@ class LedgerFile:
 
     def history(self, operation_id: str) -> Operation | None:
         """One operation with all its transitions."""
-        rows = [(r.seq, r.fields) for r in self._read().records if r.fields.get("operation_id") == operation_id]
-        return self._checked(lambda: records.fold(rows, with_history=True)).get(operation_id)
+        scan = self._read()
+        rows = [(r.seq, r.fields) for r in scan.records if r.fields.get("operation_id") == operation_id]
+        return self._checked(lambda: records.fold(rows, with_history=True, lossy_until=_accepted_loss(scan)[0])).get(operation_id)
 
     def transact(self, decide: Callable[[View], Sequence[Mapping[str, Any]]]) -> View:
         assert self._lock is not None
@@ -67,7 +70,7 @@ class LedgerFile:
                         **{key: value for key, value in row.items() if key not in _LEADING}} for row in rows]
             if not scan.records:
                 stamped.insert(0, records.first_record(self._site or "", at))
-            appended = self._journal.append_all(stamped, expect=scan.next_seq)
+            appended = self._journal.append_all(stamped, expect=scan.next_seq, despite_damage=True)  # `_read` refused what counts
             if appended.sealed:
                 self._warn(f"{NAME}: sealed a torn end of {appended.sealed} bytes that a dead writer left; nothing acknowledged was lost")
             return self._fold(self._journal.read())
@@ -75,26 +78,67 @@ class LedgerFile:
     def reopen(self) -> None:
         self._journal.reopen()
 
+    def accept_loss(self, because: str) -> View:
+        """A person's word that records are gone and that it is known (DU-13). The only way past them: the floor is raised to five
+        minutes from now, so that no id of before can ever run, and new work waits until then."""
+        assert self._lock is not None
+        with self._lock.hold():
+            scan = self._journal.read()
+            wall = self._host.wall()
+            at = records.rfc3339(wall)
+            if not scan.records:
+                self._journal.append_all([records.first_record(self._site or "", at)], expect=scan.next_seq, despite_damage=True)
+                scan = self._journal.read()
+            fields = {"at": at, "accepted_loss": True, "pid": self._host.pid, "actor": "person", "reason": because,
+                      "floor": wall + LOSS_S}
+            self._journal.append(fields, expect=scan.next_seq, despite_damage=True, seq=max(scan.next_seq, self._mark() + 1))
+            return self._fold(self._journal.read())
+
+    def is_damaged(self) -> bool:
+        """Whether a record that was acknowledged is gone, and nobody has accepted that yet."""
+        scan = self._journal.read()
+        return bool(_open_damage(scan)) or (scan.records[-1].seq if scan.records else 0) < self._mark()
+
+    def prune(self, ended_before: float, limit: int) -> list[str]:
+        """Forget at most `limit` operations whose turn ended before that time (epoch seconds), oldest first; their ids.
+
+        One hold of the lock, from reading to the directory's fsync: a record that another process appends meanwhile would be lost.
+        """
+        assert self._lock is not None
+        with self._lock.hold():
+            scan = self._read()
+            view = self._fold(scan)
+            self._refuse_loss(scan, view)
+            gone = records.prunable(view, ended_before)[:limit]
+            if gone:
+                first = {**records.first_record(view.site or self._site or "", records.rfc3339(self._host.wall())),
+                         "floor": records.raised_floor(view, gone)}
+                rows = [dict(r.fields) for r in scan.records if r.fields.get("operation_id") not in gone and "format" not in r.fields
+                        and "accepted_loss" not in r.fields]
+                self._journal.rewrite(rows, first, expect=scan.next_seq, despite_damage=True)
+                self._fold(self._journal.read())
+            return gone
+
     def _read(self) -> Scan:
         scan = self._journal.read()
-        if scan.damage:
-            raise damaged(NAME, scan)
+        _refuse_damage(scan)
         return scan
 
     def _refuse_loss(self, scan: Scan, view: View) -> None:
         mark = self._mark()
         if view.last_seq < mark:
             raise Failure("state-corrupt", f"{NAME} ends at record {view.last_seq}, but the dispatch stamp knows of record {mark}: "
-                          "acknowledged records are gone; nothing was sent", "restore the file")
+                          "acknowledged records are gone; nothing was sent",
+                          "restore the file; else ask-gpt ops accept-loss --because TEXT")
 
     def _fold(self, scan: Scan) -> View:
-        if scan.damage:
-            raise damaged(NAME, scan)
+        _refuse_damage(scan)
         # The same file gone on: its first and its last folded record are the known ones (a pruning renumbers the first).
         known = self._ends
         grown = bool(known) and len(scan.records) >= self._folded and known == (scan.records[0], scan.records[self._folded - 1])
         rows = [(r.seq, r.fields) for r in scan.records[self._folded if grown else 0:]]
-        self._view = self._checked(lambda: records.fold(rows, self._view if grown else None))
+        lossy = _accepted_loss(scan)[0]
+        self._view = self._checked(lambda: records.fold(rows, self._view if grown else None, lossy_until=lossy))
         self._folded = len(scan.records)
         self._ends = (scan.records[0], scan.records[-1]) if scan.records else ()
         if self._site is not None and self._view.site not in (None, self._site):
@@ -107,3 +151,18 @@ class LedgerFile:
             return fold()
         except (BrokenHistory, KeyError, ValueError, TypeError) as error:
             raise Failure("state-corrupt", f"{NAME}: {error}; nothing was sent", "keep the file and look at that record") from error
+
+
+def _accepted_loss(scan: Scan) -> tuple[int, int]:
+    """(number, offset) of the last record by which a person accepted a loss; (0, -1) where there is none."""
+    return next(((r.seq, r.offset) for r in reversed(scan.records) if "accepted_loss" in r.fields), (0, -1))
+
+
+def _refuse_damage(scan: Scan) -> None:
+    if found := _open_damage(scan):
+        raise damaged(NAME, replace(scan, damage=found))
+
+
+def _open_damage(scan: Scan) -> list[Damage]:
+    """The damage that nobody has accepted: it lies behind the last such record (whose own jump in number is part of it)."""
+    return [found for found in scan.damage if found.offset > _accepted_loss(scan)[1]] if scan.damage else []

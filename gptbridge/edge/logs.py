@@ -52,6 +52,22 @@ class LogFiles:
             raise Failure("state-corrupt", f"logs/{file} was written by a newer version; it was left untouched", "update gptbridge")
         append_bytes(disk, folder, file, tail.seal + self._rendered(tail, blocks), truncate_to=tail.keep if tail.keep != size else None)
 
+    def names(self) -> list[str]:
+        folder = self._home.folder("logs")
+        found = [] if folder is None else self._home.disk.names(folder)
+        return sorted(name.removesuffix(".log") for name in found if name.endswith(".log") and not name.startswith("."))
+
+    def seal(self, name: str) -> bool:
+        disk, folder, file = self._home.disk, self._home.need("logs"), f"{name}.log"
+        data = read_bytes(disk, folder, file)
+        if not data:
+            return False
+        tail = transcript.tail(data)
+        if tail.clean or tail.newer:
+            return False
+        append_bytes(disk, folder, file, tail.seal, truncate_to=tail.keep)
+        return True
+
     def copy(self, name: str) -> None:
         data = self.raw(name)
         if self._copies is None or not data or not transcript.parse(data).blocks:

@@ -9,6 +9,7 @@ read later, or an uncertain one that its recorded id resolves.
 from __future__ import annotations
 
 from contextlib import ExitStack
+from typing import Any
 
 from gptbridge.core.conversation import SiteTurn, completed_by, find_message
 from gptbridge.core.conversation import read as read_conversation
@@ -23,6 +24,8 @@ from gptbridge.flow import reconciling, recording
 from gptbridge.flow.custody import Custody, Receipt
 
 CHUNK_S = 0.5
+ATTEND_S = 0.5
+STOP_S = 15.0  # after the press, how long the site's own word is waited for
 UNNAMED_S = 60.0  # how long after its end a reply's conversation is looked for before the operation is left uncertain
 READS_S = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0)  # pauses between reads of the conversation once the stream is over; the last repeats
 REFUSALS = {429: "rate-limited", 413: "bad-input", 422: "bad-input", 401: "needs-human", 403: "needs-human"}
@@ -46,6 +49,8 @@ class Answering:
         self._give_up = world.clock.now().boottime + world.settings.give_up
         self._ended_at: float | None = None  # boottime of the stream's end
         self._next_read = 0.0
+        self._attended_at = 0.0
+        self._pressed_at = 0.0
         self._reads = 0
 
     def run(self) -> None:
@@ -78,6 +83,7 @@ class Answering:
 
     def _listen(self) -> None:
         """Take what the reply's stream brings; never decides anything by itself."""
+        self._attend()
         chunk = self._gate.reply(CHUNK_S)
         for fact in self._stream.feed(chunk) if chunk else ():
             match fact:
@@ -98,6 +104,24 @@ class Answering:
                     pass
         if self._ended_at is None and self._gate.reply_ended is not None and not chunk:
             self._ended_at = self._now()
+
+    def _attend(self) -> None:
+        """Twice a second: a front that is gone is noted, and a stop that a person asked for is carried out, once."""
+        now = self._now()
+        if now < self._attended_at + ATTEND_S:
+            return
+        self._attended_at = now
+        self._op = op = self._w.ledger.view().operations[self._id]
+        if op.front is None and self._w.caller.gone():
+            self._op = self._custody.note(self._id, "nobody waits for its answer any more", front="gone")
+        if op.stop_at is not None and op.stop_phase == "pending" and op.state is State.ACCEPTED:
+            # The phase is on disk before the press: a crash in between must not press a second time.
+            self._custody.note(self._id, "pressing the page's stop", stop_phase="dispatched")
+            self._pressed_at = now
+            if not self._page.stop():
+                self._custody.note(self._id, "the page shows no stop control", stop_phase="uncertain")
+        elif op.stop_phase == "dispatched" and now - self._pressed_at > STOP_S:
+            self._op = self._custody.note(self._id, "the page did not confirm the stop", stop_phase="uncertain")
 
     def _watch(self, message: MessageState) -> None:
         if message.role != "assistant":
@@ -185,8 +209,10 @@ class Answering:
 
     def _ended(self, turn: SiteTurn, title: str | None) -> None:
         """The site ended the turn without a final answer: failed, or stopped by a person in the page."""
-        self._op = self._custody.end_turn(self._id, turn.state, f"the site shows the turn as {turn.state}", title=title,
-                                          site_model=turn.model, site_effort=turn.effort)
+        facts: dict[str, Any] = {"title": title, "site_model": turn.model, "site_effort": turn.effort}
+        if self._op.stop_phase == "dispatched" and turn.state == "stopped":
+            facts["stop_phase"] = "confirmed"
+        self._op = self._custody.end_turn(self._id, turn.state, f"the site shows the turn as {turn.state}", **facts)
         failure = Failure("answer-failed", "the site failed to answer") if turn.state == "failed" else None
         recording.write_turn(self._w, self._op, self._prompt, turn, state=turn.state, failure=failure)
         recording.retitle(self._w, self._known_conversation, title)

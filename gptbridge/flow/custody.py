@@ -25,6 +25,7 @@ from gptbridge.core.ports import World
 
 WAITING = 32
 UNRESOLVED = 1000
+UNCERTAIN_S = 3600.0
 
 
 class Refused(Exception):
@@ -54,35 +55,37 @@ class Custody:
 
     # Admission
 
-    def admit(self, operation_id: str, payload: Payload, *, account: str | None, folder: str | None) -> Admission:
+    def admit(self, operation_id: str, payload: Payload, *, account: str | None, folder: str | None,
+              again: bool = False) -> Admission:
         """Step 1: look up the id before anything else, judge its age by the floor, check room, append `queued` and spool the payload.
 
-        Raises Failure: usage (id too far ahead), expired, conflict (same id, other request), queue-full (recorded for ever).
+        Raises Failure: usage (id too far ahead), expired, conflict (same id, other request; or, without `again`, a request equal to one
+        whose fate nobody has seen), queue-full (recorded for ever), busy (a loss was accepted a moment ago).
         """
         w = self._w
         fingerprint = payload.fingerprint()
         now = w.clock.now().wall
-        known = w.ledger.view().get(operation_id)  # a duplicate never runs the spooling again (AD-22); decided anew under the lock
-        spooled = known is None or known.admissible
-        if known is None:
-            check_id(operation_id, now)
-        if spooled:
-            # Before the row, so that no crash leaves a queued row without its text; an orphaned file is only a few bytes.
-            w.spool.put(operation_id, encoded(payload.prompt or ""))
-        fresh, full = False, False
+        fresh, full, spooled = False, False, False
 
         def decide(view: View) -> list[dict[str, Any]]:
-            nonlocal fresh, full
+            nonlocal fresh, full, spooled
             op = view.get(operation_id)
             if op is not None:
                 if op.fingerprint != fingerprint:
                     raise conflict(operation_id)
                 if not op.admissible:
                     return []
-            elif is_expired(operation_id, now, view.floor):
-                raise expired(operation_id)
+            else:
+                check_id(operation_id, now)
+                if is_expired(operation_id, now, view.floor):
+                    raise expired(operation_id)
+            if now < view.floor:
+                raise Failure("busy", "records of this home were lost and the loss was accepted; new work waits until "
+                              f"{records.rfc3339(view.floor)}; nothing was sent", "run it again after that time")
             if len(view.unresolved()) >= UNRESOLVED:
                 raise Failure("queue-full", f"{UNRESOLVED} operations are unresolved; nothing was sent", "ask-gpt ops list")
+            if not again and op is None:
+                refuse_equal(view, payload, now)
             fields: dict[str, Any] = {
                 "kind": payload.kind, "target": payload.target, "fingerprint": fingerprint, "prompt_sha256": payload.prompt_sha256,
                 "prompt_bytes": None if payload.prompt is None else len(encoded(payload.prompt)), "effort": payload.effort,
@@ -92,6 +95,10 @@ class Custody:
                 "operation_id": operation_id, "state": "queued", "epoch": w.owner.epoch, "actor": "worker", "reason": "admitted", **fields}
             line = [o for o in view.operations.values() if o.waiting and o.target == payload.target and o.account == account]
             if len(line) < WAITING:
+                # Under the lock and before the row: no crash leaves a queued row without its text, and no other request of the same id
+                # can put its text there.
+                w.spool.put(operation_id, encoded(payload.prompt or ""))
+                spooled = op is None
                 return [queued]
             full = True
             refusal = Failure("queue-full", f"{WAITING} operations already wait for this target; nothing was sent",
@@ -102,7 +109,7 @@ class Custody:
         try:
             view = w.ledger.transact(decide)
         except Failure:
-            if spooled and known is None:
+            if spooled:
                 w.spool.drop(operation_id)
             raise
         return Admission(view.operations[operation_id], fresh and not full)
@@ -117,7 +124,7 @@ class Custody:
         """Take the account's turn; None unless the operation is queued, ours, and nothing else of the account is in flight."""
         def decide(view: View) -> list[dict[str, Any]]:
             op = view.get(operation_id)
-            if op is None or op.state is not State.QUEUED or op.epoch != self._w.owner.epoch:
+            if op is None or op.state is not State.QUEUED or op.epoch != self._w.owner.epoch or op.stop_at is not None:
                 return []
             busy = any(o.in_flight and o.account == account for o in view.operations.values())
             if busy or not first(view):
@@ -220,14 +227,17 @@ class Custody:
 
         return self._transact(operation_id, decide)
 
+    def note(self, operation_id: str, reason: str, *, actor: Actor = "worker", **facts: Any) -> Operation:
+        """Facts about an operation that keep its state."""
+        return self._note(operation_id, None, reason, actor=actor, **facts)
+
     # Recovery: only the ledger is known, and the page is never touched
 
     def recover(self) -> list[Operation]:
         """Settle the rows of dead owners, each while holding its owner's slot (CR-20): queued is rejected, claimed and dispatched are
         uncertain, accepted stays. Run first by every command that admits, waits or dispatches. Running it twice changes nothing."""
         w = self._w
-        epochs = {op.epoch for op in w.ledger.view().operations.values()
-                  if op.state in (State.QUEUED, State.CLAIMED, State.DISPATCHED) and op.epoch != w.owner.epoch}
+        epochs = {op.epoch for op in w.ledger.view().operations.values() if _unsettled(op) and op.epoch != w.owner.epoch}
         if not epochs:
             return []
         with ExitStack() as stack:
@@ -237,7 +247,12 @@ class Custody:
             def decide(view: View) -> list[dict[str, Any]]:
                 moves = []
                 for op in view.operations.values():
-                    if op.epoch not in dead or op.state not in (State.QUEUED, State.CLAIMED, State.DISPATCHED):
+                    if op.epoch not in dead or not _unsettled(op):
+                        continue
+                    if op.state is State.ACCEPTED:
+                        # The stop control was pressed, and nobody saw what came of it: not pressed again (CR-18).
+                        moves.append(records.move(op, op.state, epoch=op.epoch, actor="recovery", reason="owner gone while it stopped",
+                                                  stop_phase="uncertain"))
                         continue
                     changed.append(op.operation_id)
                     if op.state is State.QUEUED:
@@ -285,6 +300,10 @@ class Custody:
         return records.rfc3339(self._w.clock.now().wall)
 
 
+def _unsettled(op: Operation) -> bool:
+    return op.state in (State.QUEUED, State.CLAIMED, State.DISPATCHED) or (op.state is State.ACCEPTED and op.stop_phase == "dispatched")
+
+
 def conflict(operation_id: str) -> Failure:
     return Failure("conflict", f"operation {operation_id} was admitted with another request; nothing was sent now and nothing changed",
                    f"ask-gpt ops show {operation_id}, or send under a new id")
@@ -293,3 +312,18 @@ def conflict(operation_id: str) -> Failure:
 def expired(operation_id: str) -> Failure:
     return Failure("expired", f"operation {operation_id} is unknown and older than its receipt would be: it may have been sent long ago",
                    "never send it again under a new id before looking in the log of its conversation")
+
+
+def refuse_equal(view: View, payload: Payload, now: float) -> None:
+    """A new operation equal in text and target to one whose fate nobody has seen: an outer wrapper that runs a prompt again because it
+    thinks that the first run hangs. Only `--again` lifts it (design 4)."""
+    for op in view.operations.values():
+        if op.prompt_sha256 != payload.prompt_sha256 or op.target != payload.target:
+            continue
+        recent = op.state is State.UNCERTAIN and (op.looked_at is None or now - records.epoch_seconds(op.updated_at) < UNCERTAIN_S)
+        unseen = op.front == "gone" and op.shown_at is None and op.sent != "no"
+        if recent or unseen:
+            what = "it is not known whether it was sent" if recent else "its answer has not been shown yet"
+            raise Failure("conflict",
+                          f"operation {op.operation_id} sends the same text to the same place, and {what}; nothing was sent now",
+                          f"ask-gpt resume {op.operation_id}; to send it once more all the same: --again")

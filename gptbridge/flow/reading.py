@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from gptbridge.core.conversation import SiteConversation, SiteTurn, completed_by, find_message
 from gptbridge.core.conversation import read as read_conversation
 from gptbridge.core.errors import Failure
-from gptbridge.core.ledger import Operation
+from gptbridge.core.ledger import Actor, Operation
 from gptbridge.core.lifecycle import State
 from gptbridge.core.ports import Page, World
 from gptbridge.flow import reconciling, recording
@@ -72,68 +72,70 @@ def _look(w: World, custody: Custody, op: Operation | None, conversation_id: str
           heed: Callable[[], None]) -> ReadBack:
     with ExitStack() as places:
         left = max(until - w.clock.now().boottime, 0.0)
-        expected = _registered_account(w, conversation_id) if conversation_id is not None else (op.account if op else None)
+        expected = op.account if op is not None else None
         if conversation_id is not None:
+            expected = _bound_account(w, conversation_id)
             try:
                 places.enter_context(w.locks.conversation(conversation_id, wait_s=left, heed=heed))
             except Failure as failure:
                 if failure.slug == "busy" and op is not None:
                     return ReadBack(op.slug, conversation_id, op)
                 raise
-        place = places.enter_context(w.locks.seat(wait_s=left, heed=heed))
-        with w.locks.dead_seats() as dead:
-            for free in [place, *dead]:
-                if (window := free.window()) is not None:
-                    w.browser.bury(window)
-                    free.note_window(None)
-        window, seat = w.browser.seat()
-        place.note_window(window)
-        try:
-            seat.gate.arm()  # reading needs no send: whatever this page tries is failed
-            seat.page.open(None)
-            account = seat.page.session().account
-            if expected is not None and expected != account:
-                raise Failure("account-mismatch", f"the conversation belongs to account {expected}, but the page is signed in as {account}",
-                              "sign in with the other account: ask-gpt login")
-            if op is not None:
-                op, conversation_id = _reconciled(w, custody, seat.page, op, conversation_id, account, places, heed)
-                if conversation_id is None:
-                    return ReadBack(op.slug, None, op)
-            assert conversation_id is not None
-            return _read(w, custody, seat.page, op, conversation_id, account, until, heed)
-        finally:
-            seat.close()
-            place.note_window(None)
+        page, account = reader(w, places, heed, wait_s=left)
+        if expected is not None and expected != account:
+            raise Failure("account-mismatch", f"the conversation belongs to account {expected}, but the page is signed in as {account}",
+                          "sign in with the other account: ask-gpt login")
+        if conversation_id is None:
+            assert op is not None
+            sighting = reconciling.find(w, page, op, heed=heed) if op.state is State.UNCERTAIN else None
+            if sighting is None:
+                return ReadBack(op.slug, None, op)
+            conversation_id = sighting.conversation_id
+            places.enter_context(w.locks.fresh_conversation(conversation_id))
+        return _read(w, custody, page, op, conversation_id, account)
 
 
-def _reconciled(w: World, custody: Custody, page: Page, op: Operation, conversation_id: str | None, account: str, places: ExitStack,
-                heed: Callable[[], None]) -> tuple[Operation, str | None]:
-    """An uncertain operation, looked for by its recorded id; accepted with evidence when it is there."""
-    if op.state is not State.UNCERTAIN:
-        return op, conversation_id
-    sighting = reconciling.find(w, page, op, heed=heed)
-    if sighting is None:
-        return op, conversation_id
-    if conversation_id is None:
-        conversation_id = sighting.conversation_id
-        places.enter_context(w.locks.fresh_conversation(conversation_id))
-    op = custody.accept(op.operation_id, reconciling.receipt(op, sighting), actor="resume",
-                        evidence=sighting.evidence(recording.url_of(w, conversation_id)))
-    recording.register(w, conversation_id, account, _spooled(w, op), w.clock.now().wall)
-    return op, conversation_id
+def reader(w: World, places: ExitStack, heed: Callable[[], None], *, wait_s: float = 3600.0) -> tuple[Page, str]:
+    """A page that only reads, and the account that is signed in there. Its window closes, and its seat is free, when `places` ends."""
+    place = places.enter_context(w.locks.seat(wait_s=wait_s, heed=heed))
+    with w.locks.dead_seats() as dead:
+        for free in [place, *dead]:
+            if (window := free.window()) is not None:
+                w.browser.bury(window)
+                free.note_window(None)
+    window, seat = w.browser.seat()
+    place.note_window(window)
+    places.callback(place.note_window, None)
+    places.callback(seat.close)
+    seat.gate.arm()  # reading needs no send: whatever this page tries is failed
+    seat.page.open(None)
+    return seat.page, seat.page.session().account
 
 
-def _read(w: World, custody: Custody, page: Page, op: Operation | None, conversation_id: str, account: str, until: float,
-          heed: Callable[[], None]) -> ReadBack:
+def catch_up(w: World, custody: Custody, page: Page, conversation_id: str, account: str, *,
+             actor: Actor) -> tuple[SiteConversation, list[str]]:
+    """Read one conversation and bring everything of ours up to it: rows, log, registry, copy; the ids of the turns that were added.
+
+    The caller holds the conversation's lock. Rows of live workers are left alone: they see more than this.
+    """
     document = page.conversation(conversation_id)
     site = read_conversation(document, conversation_id=conversation_id)
-    w.caller.emit({"type": "meta", "conversation_id": conversation_id, "url": recording.url_of(w, conversation_id)})
-    for other in w.ledger.view().of_conversation(conversation_id):
-        _settle_by_site(w, custody, document, site, other, conversation_id)
+    for op in [*w.ledger.view().of_conversation(conversation_id), *w.ledger.view().uncertain()]:
+        _settle_by_site(w, custody, document, site, op, conversation_id, actor)
     view = w.ledger.view()
-    recording.hydrate(w, site, conversation_id, account, view)
+    if any(op.conversation_id == conversation_id and op.sent == "yes" for op in view.operations.values()):
+        # A crash between the receipt and the registry row must not leave a conversation of ours unknown.
+        recording.register(w, conversation_id, account, site.title or "", site.created_at or w.clock.now().wall)
+    added = recording.hydrate(w, site, conversation_id, account, view)
     recording.retitle(w, conversation_id, site.title)
     w.logs.copy(conversation_id)
+    return site, added
+
+
+def _read(w: World, custody: Custody, page: Page, op: Operation | None, conversation_id: str, account: str) -> ReadBack:
+    site, _ = catch_up(w, custody, page, conversation_id, account, actor="resume")
+    w.caller.emit({"type": "meta", "conversation_id": conversation_id, "url": recording.url_of(w, conversation_id)})
+    view = w.ledger.view()
     warning = None if site.complete else "the site's account of this conversation is incomplete; so is the log"
     if op is not None:
         op = view.operations[op.operation_id]
@@ -147,7 +149,7 @@ def _read(w: World, custody: Custody, page: Page, op: Operation | None, conversa
 
 
 def _settle_by_site(w: World, custody: Custody, document: dict[str, object], site: SiteConversation, op: Operation,
-                    conversation_id: str) -> None:
+                    conversation_id: str, actor: Actor) -> None:
     """What the conversation itself proves about an operation of ours whose worker is gone: seen, answered, failed, stopped."""
     if op.state not in (State.UNCERTAIN, State.ACCEPTED) or op.ended or not op.message_ids():
         return
@@ -160,14 +162,14 @@ def _settle_by_site(w: World, custody: Custody, document: dict[str, object], sit
             if sighted is None:
                 return
             seen = reconciling.Sighting(conversation_id, sighted, document)
-            op = custody.accept(op.operation_id, reconciling.receipt(op, seen), actor="resume",
+            op = custody.accept(op.operation_id, reconciling.receipt(op, seen), actor=actor,
                                 evidence=seen.evidence(recording.url_of(w, conversation_id)))
             turn = turn or sighted.answer_turn
         final = next((t for m in sorted(op.message_ids()) if (t := completed_by(document, m)) is not None), None)
         if final is not None:
-            custody.complete(op.operation_id, actor="resume", title=site.title, site_model=final.model, site_effort=final.effort)
+            custody.complete(op.operation_id, actor=actor, title=site.title, site_model=final.model, site_effort=final.effort)
         elif turn is not None and turn.state in ("failed", "stopped"):
-            custody.end_turn(op.operation_id, turn.state, f"the site shows the turn as {turn.state}", actor="resume")
+            custody.end_turn(op.operation_id, turn.state, f"the site shows the turn as {turn.state}", actor=actor)
 
 
 def _verdict(turn: SiteTurn) -> tuple[str, str | None]:
@@ -185,15 +187,15 @@ def _verdict(turn: SiteTurn) -> tuple[str, str | None]:
             return "answer-lost", None
 
 
-def _registered_account(w: World, conversation_id: str) -> str:
+def _bound_account(w: World, conversation_id: str) -> str:
+    """Whose conversation it is: by the registry, or by an accepted operation of ours whose registry row a crash left out."""
     registered = w.registry.get(conversation_id)
-    if registered is None:
-        raise Failure("unknown-conversation", f"conversation {conversation_id} is not in the registry of this home", "ask-gpt list 0")
-    return registered.account
-
-
-def _spooled(w: World, op: Operation) -> str:
-    return (w.spool.prompt(op.operation_id) or b"").decode("utf-8", "surrogatepass")
+    if registered is not None:
+        return registered.account
+    for op in w.ledger.view().operations.values():
+        if op.conversation_id == conversation_id and op.sent == "yes" and op.account is not None:
+            return op.account
+    raise Failure("unknown-conversation", f"conversation {conversation_id} is not in the registry of this home", "ask-gpt list 0")
 
 
 def _heed(w: World) -> Callable[[], None]:

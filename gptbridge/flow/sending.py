@@ -222,6 +222,7 @@ class Sending:
         op = self._w.ledger.view().get(self._id)
         if op is None or op.state is not State.QUEUED or op.epoch != self._w.owner.epoch:
             raise Refused("another process settled it")
+        self._heed()  # a stop that came while we waited for the lock
         return False
 
     # 5. One click
@@ -246,6 +247,7 @@ class Sending:
         if difference is not None:
             raise difference
         self._op = self._custody.held(self._id, held.user_message_ids[0], held.parent_message_id)
+        self._heed_stop()
         # Looked at once more, with the id on disk: this process may have been stopped for an hour in between.
         if self._age() > pacing.HELD_S:
             raise Failure("browser", "the request was held too long; it was not released", "run it again under a new id")
@@ -266,6 +268,7 @@ class Sending:
             held = self._gate.wait(POLL_S)
             if held is not None:
                 return held
+            self._heed_stop()
         raise Failure("site-changed", "the page made no request within 30 s of the click", "look at the page: ask-gpt login")
 
     def _difference(self, held: Held) -> Failure | None:
@@ -308,8 +311,9 @@ class Sending:
     def _settle_stop(self, by: str) -> None:
         """Only before the commit: after it the caller's stop ends its patience, not the operation."""
         self._shut()
-        slug = "interrupted" if by == "interrupt" else "terminated"
-        failure = Failure(slug, "stopped before the message left; nothing was sent", "run it again")
+        slug = {"interrupt": "interrupted", "person": "stopped"}.get(by, "terminated")
+        failure = Failure(slug, "stopped before the message left; nothing was sent", "" if by == "person" else "run it again",
+                          durable=by == "person")
         self._op = self._custody.stop(self._id, by, failure)
         self._log_failure(failure)
 
@@ -378,11 +382,22 @@ class Sending:
             self._heed()
             self._w.clock.sleep(min(left, 1.0))
 
+    def _stop_asked(self) -> bool:
+        op = self._w.ledger.view().get(self._id)
+        return op is not None and op.stop_at is not None
+
+    def _heed_stop(self) -> None:
+        """Between click and release: a stop that was asked for with `ops stop` still keeps the request from leaving."""
+        if self._stop_asked():
+            raise Failure("stopped", "stopped at the gate; the request was not released", durable=True)
+
     def _heed(self) -> None:
         """Before the commit: nobody sends what nobody waits for any more."""
         wish = self._w.caller.wants()
         if wish is not None:
             raise Stopped(wish)
+        if self._stop_asked():
+            raise Stopped("person")
         if self._w.caller.gone():
             raise Stopped("front")
         if self._left() <= 0.0:

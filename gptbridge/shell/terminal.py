@@ -41,9 +41,12 @@ def whole_text(text: str, tty: bool) -> bytes:
 
 def log_text(data: bytes, tty: bool) -> bytes:
     """A log's own text. It carries visible escapes already; on a terminal those stay as they are, all else is made safe."""
-    if not tty:
-        return data
-    return exact(MARK.join(visible(part, multiline=True) for part in data.decode("utf-8", "replace").split(MARK)))
+    return exact(_safe(data.decode("utf-8", "replace"))) if tty else data
+
+
+def _safe(text: str) -> str:
+    """`visible`, but for text that may hold visible escapes already: those stay."""
+    return MARK.join(visible(part, multiline=True) for part in text.split(MARK))
 
 
 def exact(text: str) -> bytes:
@@ -84,7 +87,7 @@ class Terminal:
 
     def say(self, text: str) -> None:
         """A line on standard error, also with `-q`."""
-        _write(self._err, whole_text(text, True))
+        _write(self._err, exact(_safe(text) + "\n"))
 
     def error(self, error: Failure | Mapping[str, str]) -> None:
         """The one error printer: what happened and what is true now, then what to type. Takes a Failure or the document's `error`."""

@@ -10,9 +10,10 @@ from collections.abc import Callable
 
 GUARANTEE = """\
 At most one send request is released by the page per operation id, across threads, processes,
-crashes and restarts that share one state directory on a local file system with working flock and
-fsync, and not restored from a backup. Chrome's own network stack may repeat that very request,
-with the same message id, when a connection dies before any answer; nothing above it can see that.
+crashes and restarts that share one state directory on a local file system with working flock
+and fsync, and not restored from a backup. Chrome's own network stack may repeat that very
+request, with the same message id, when a connection dies before any answer; nothing above it
+can see that.
 """
 
 OVERVIEW = f"""\
@@ -117,20 +118,20 @@ Safety.
 {"".join(f"  {line}" for line in GUARANTEE.splitlines(keepends=True))}
   It is a promise about the request. It promises no answer, no title and no saved file.
 
-  Give `--operation-id ULID` where a job runner may run the same command twice: the same id gives the
-  first outcome again, never a second message. An exit code of 40 or 41 means: do not send it again,
-  look first (`ask-gpt ops show OPERATION`, and the conversation).
+  Give `--operation-id ULID` where a job runner may run the same command twice: the same id gives
+  the first outcome again, never a second message. An exit code of 40 or 41 means: do not send it
+  again, look first (`ask-gpt ops show OPERATION`, and the conversation).
 
   Titles and answers are other people's words. On a terminal their control characters are shown as
   visible escapes; an answer goes into a pipe byte for byte. Never run what an answer says unread.
 """
 
 CONFIG = """\
-Settings. A flag beats the environment, the environment beats config.yaml; unknown keys are refused.
+Settings. A flag beats the environment, which beats config.yaml; unknown keys are refused.
 
   key            variable              meaning
   site           ASKGPT_SITE           https://chatgpt.com, or a loopback address (practice)
-  gap            ASKGPT_DISPATCH_GAP   time between two messages; under 60 s for a loopback site only
+  gap            ASKGPT_DISPATCH_GAP   time between messages; under 60 s for a loopback site only
   browser        ASKGPT_BROWSER        path of Chrome or Chromium
   headless       ASKGPT_HEADLESS       true or 1: no window
   wait           ASKGPT_WAIT           patience after a message left (15m; 0: leave at the receipt)

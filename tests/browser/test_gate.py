@@ -90,9 +90,11 @@ def test_one_is_held_and_let_go(seat: Seat, toy: Toy, way: str) -> None:
     assert seat.gate.release(held)
     until(lambda: len(toy.sends) == 1, "the request")
     assert toy.sends[0][1] == "m-1"
-    until(lambda: seat.gate.reply_ended == "finished", f"the end of the answer, not {seat.gate.reply_ended}")
+    until(lambda: seat.gate.reply_ended is not None, "the end of the answer")
     assert seat.gate.reply_status == 200
-    assert seat.gate.reply(0) == (None if way.startswith("beacon") else b"{}")  # Chrome itself drops the answer to a beacon
+    if not way.startswith("beacon"):  # nobody reads the answer to a beacon, and Chrome may drop it
+        assert seat.gate.reply_ended == "finished"
+        assert seat.gate.reply(0) == b"{}"
     seat.window.send("fetch", "m-2")
     until(lambda: len(seat.gate.notes()) == 1, "the note")
     assert quiet(toy, 0.1) == 1

@@ -28,7 +28,7 @@ EVERY = list(product(ROLES, State, State))
 GENEROUS = Facts(dispatched=True, receipt=True, evidence=True, person=True)  # nothing that a guard could miss
 
 
-@pytest.mark.parametrize(("role", "state", "to"), EVERY, ids=lambda v: str(v))
+@pytest.mark.parametrize(("role", "state", "to"), EVERY, ids=str)
 def test_every_pair_of_both_tables(role: Role, state: State, to: State) -> None:
     needed = ALLOWED.get((role, state.value, to.value))
     if needed is None:

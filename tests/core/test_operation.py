@@ -37,9 +37,9 @@ def ulid(at: float, tail: str = "0" * 16) -> str:
 
 
 texts = st.text(st.characters(), max_size=60)
+files = st.lists(st.builds(File, st.just("a.md"), st.just(3), st.sampled_from(["0" * 64, "1" * 64])), max_size=2).map(tuple)
 payloads = st.builds(Payload, prompt=st.none() | texts, target=st.sampled_from(["new", CONVERSATION]), effort=st.none() | st.just("high"),
-                     model=st.none() | st.just("gpt-5-5"),
-                     files=st.lists(st.builds(File, st.just("a.md"), st.just(3), st.sampled_from(["0" * 64, "1" * 64])), max_size=2).map(tuple))
+                     model=st.none() | st.just("gpt-5-5"), files=files)
 
 
 @given(payloads, payloads)

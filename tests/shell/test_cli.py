@@ -104,7 +104,8 @@ def test_prompts_from_words(line: Line, words: list[str], prompt: str) -> None:
 
 
 @pytest.mark.parametrize(("data", "prompt"), [
-    (b"a\r\nb\n\n", "a\nb\n"), (b"a", "a"), (b"\xef\xbb\xbfx\n", "\ufeffx"), (b"\0\n", "\0"), ("é\n".encode() * 50_000, "é\n" * 49_999 + "é")])
+    (b"a\r\nb\n\n", "a\nb\n"), (b"a", "a"), (b"\xef\xbb\xbfx\n", "\ufeffx"), (b"\0\n", "\0"),
+    ("é\n".encode() * 50_000, "é\n" * 49_999 + "é")])
 def test_prompts_from_standard_input(line: Line, typed: Callable[[bytes], None], data: bytes, prompt: str) -> None:
     typed(data)
     assert line.job("-").prompt == prompt
@@ -114,8 +115,8 @@ def test_prompts_from_standard_input(line: Line, typed: Callable[[bytes], None],
     assert line.job("send", "--", "-").prompt == prompt
 
 
-@pytest.mark.parametrize(("data", "slug"), [(b"", "usage"), (b"\n", "usage"), (b"\r\n", "usage"), (b"\xff", "bad-input"), (b"a\xc3", "bad-input"),
-                                            (b"\xed\xa0\x80", "bad-input")])
+@pytest.mark.parametrize(("data", "slug"), [
+    (b"", "usage"), (b"\n", "usage"), (b"\r\n", "usage"), (b"\xff", "bad-input"), (b"a\xc3", "bad-input"), (b"\xed\xa0\x80", "bad-input")])
 def test_standard_input_that_is_no_prompt(line: Line, typed: Callable[[bytes], None], data: bytes, slug: str) -> None:
     typed(data)
     assert line.document("send", "-")["error"]["code"] == slug
@@ -166,7 +167,8 @@ def test_resume_by_a_beginning(line: Line, tmp_path: Path) -> None:
     assert not line.jobs
 
 
-@pytest.mark.parametrize("word", ["hello", "https://example.com/c/" + ID, ID.upper().replace("6", "A"), OPERATION.lower(), "../x", f"http://chatgpt.com/c/{ID}"])
+@pytest.mark.parametrize("word", ["hello", "https://example.com/c/" + ID, ID.upper().replace("6", "A"), OPERATION.lower(), "../x",
+                                  f"http://chatgpt.com/c/{ID}"])
 def test_a_word_that_names_no_conversation(line: Line, word: str) -> None:
     found = line.document("resume", word, "more")
     assert found["exit_code"] == 2 and "more" not in found["error"]["message"].split("(")[0]
@@ -210,8 +212,9 @@ def test_last_is_by_folder_and_says_so_before_anything(line: Line, tmp_path: Pat
 
 # The document and standard error
 
-@pytest.mark.parametrize("words", [["list", "--bogus"], ["--bogus"], ["lst"], ["send", "-f", "x"], ["show"], ["ops", "sweep"], ["ops", "show", ulid(7)],
-                                   ["show", ID], ["resume", "x"], ["list", "x"], ["help", "nothing"], ["practice", "--scenario", "nothing"],
+@pytest.mark.parametrize("words", [["list", "--bogus"], ["--bogus"], ["lst"], ["send", "-f", "x"], ["show"], ["ops", "sweep"],
+                                   ["ops", "show", ulid(7)], ["show", ID], ["resume", "x"], ["list", "x"], ["help", "nothing"],
+                                   ["practice", "--scenario", "nothing"],
                                    ["practice", "--scenario", "slow-answer:seconds=x"], ["practice", "--port", "x"], ["send", "\udcff"]])
 def test_a_failure_is_one_document_and_one_message(line: Line, words: list[str]) -> None:
     found = line.document(*words)

@@ -48,7 +48,8 @@ def test_the_command_comes_first(line: list[str], expected: list[str]) -> None:
 
 
 @pytest.mark.parametrize("line", [["lst"], ["Send", "hello you"], ["hello"], ["hello", "you"], ["hello you", "again"], [""], ["--", "list"],
-                                  ["--wait", "5"], ["sned", "--", "x y"], ["-", "-"], ["hello", "--json"], ["serve"], ["sweep"], ["doctor"]])
+                                  ["--wait", "5"], ["sned", "--", "x y"], ["-", "-"], ["hello", "--json"], ["serve"], ["sweep"],
+                                  ["doctor"]])
 def test_a_word_that_may_be_a_mistyped_command_sends_nothing(line: list[str]) -> None:
     assert slug(command_line, line) == "usage"
 
@@ -127,7 +128,8 @@ def test_moments_of_other_forms() -> None:
 
 
 @settings(deadline=None, max_examples=60)
-@given(IDS, st.sampled_from(["", "/g/g-abc", "/g/g-p-0123-a-name", "/g/g-p-01/project"]), st.sampled_from(["", "/", "?model=x", "#m", "/?a"]))
+@given(IDS, st.sampled_from(["", "/g/g-abc", "/g/g-p-0123-a-name", "/g/g-p-01/project"]),
+       st.sampled_from(["", "/", "?model=x", "#m", "/?a"]))
 def test_accepted_urls(found: str, below: str, end: str) -> None:
     for host in ("https://chatgpt.com", "https://chat.openai.com", "HTTPS://ChatGPT.com"):
         assert url_conversation(f"{host}{below}/c/{found}{end}") == found
@@ -152,7 +154,8 @@ def test_beginnings_of_ids(found: str, length: int) -> None:
     assert not is_short_id(found[:length].upper()) or found[:length].isdigit() or found[:length] == found[:length].upper()
 
 
-@pytest.mark.parametrize("text", ["", "68c1d2e", "68c1d2e34", "68c1d2e3--", "68c1d2e3-0-", "g8c1d2e3", ID + "0", "68c1d2e3-0000-8000-8000-0_"])
+@pytest.mark.parametrize("text", ["", "68c1d2e", "68c1d2e34", "68c1d2e3--", "68c1d2e3-0-", "g8c1d2e3", ID + "0",
+                                  "68c1d2e3-0000-8000-8000-0_"])
 def test_no_beginnings_of_ids(text: str) -> None:
     assert not is_short_id(text)
 
@@ -164,7 +167,8 @@ def test_bytes_that_are_no_text_are_refused() -> None:
 
 
 @settings(deadline=None, max_examples=60)
-@given(st.lists(st.sampled_from(["--json", "-q", "--quiet", "0", "7", "20", "-5", "x", "--search", "--export", "٣", "007", "1.0"]), max_size=3))
+@given(st.lists(st.sampled_from(["--json", "-q", "--quiet", "0", "7", "20", "-5", "x", "--search", "--export", "٣", "007", "1.0"]),
+                max_size=3))
 def test_the_quick_way_for_list_agrees_with_the_parser(words: list[str]) -> None:
     from gptbridge.shell import grammar
 
@@ -174,8 +178,9 @@ def test_the_quick_way_for_list_agrees_with_the_parser(words: list[str]) -> None
 
 
 @pytest.mark.parametrize("line", [
-    ["send", "x", "--operation-id", "01ABC"], ["send", "x", "--operation-id", "01kb7x00000000000000000001"], ["send", "x", "--wait", "soon"],
-    ["send", "x", "--queue-wait", "-1"], ["resume"], ["resume", "--wait", "5"], ["list", "x"], ["list", "-5"], ["list", "1", "2"],
+    ["send", "x", "--operation-id", "01ABC"], ["send", "x", "--operation-id", "01kb7x00000000000000000001"],
+    ["send", "x", "--wait", "soon"], ["send", "x", "--queue-wait", "-1"], ["resume"], ["resume", "--wait", "5"], ["list", "x"],
+    ["list", "-5"], ["list", "1", "2"],
     ["list", "--since", "soon"], ["show"], ["show", ID, "--turn", "0"], ["show", ID, "--turn", "x"], ["show", ID, "--answer", "--prompt"],
     ["show", ID, "more"], ["ops", "stop", "x"], ["ops", "resolve", "x"], ["ops", "accept-loss"], ["ops", "show"], ["ops", "show", "short"],
     ["ops", "list", "x"], ["ops", "--state", "lost"], ["ops", "--limit", "0"], ["ops", "list", "--prompt"],
