@@ -2,6 +2,10 @@
 
 The server is the real one, so its count of send requests stays the witness of every test, also across processes that are killed. The
 contract tests run on this pair and on a real Chromium; what they do not cover the fake must not be trusted for. `clicks` counts presses.
+
+`tell` is called with the name of each thing as it happens ("open", "type", "press", "held", "release", "sending", "sent" ...): a test may
+note the order, change something under the page's feet, block there, or kill its process. `pause` stands in for waiting when the clock is a
+fake one. `alter` changes the request that the page is about to make.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ import http.client
 import json
 import queue
 import threading
+import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -20,6 +25,11 @@ from gptbridge.core.ports import Held, Note
 from gptbridge.edge.chatgpt import ChatPage
 
 IDLE_S = 30.0
+Tell = Callable[[str], None]
+Pause = Callable[[float], None]
+
+
+def silent(what: str) -> None: ...
 
 
 class Http:
@@ -48,27 +58,28 @@ class Document:
     users: list[str] = field(default_factory=list)
     leaf: str | None = None
     toast: str | None = None
-    generating: bool = False
 
 
 class FakeSession:
     """Answers the page scripts of chatgpt.js by name, as the practice page would."""
 
-    def __init__(self, site: str, gate: FakeGate) -> None:
-        self.http, self.gate = Http(site), gate
+    def __init__(self, site: str, gate: FakeGate, tell: Tell = silent) -> None:
+        self.http, self.gate, self.tell = Http(site), gate, tell
         self.page = Document()
         self.clicks = 0
         self.dead: str | None = None  # a reason: the browser is gone
+        self.alter: Callable[[dict[str, Any]], None] = lambda body: None
 
     # The driver's methods
 
     def get(self, url: str) -> None:
         self._alive()
+        self.tell("open")
         path = urlsplit(url).path
         self.page = Document(path)
         scenarios = self._scenarios()
         if "draft" in scenarios:
-            self.page.text = str(scenarios["draft"].get("text") or "an old draft")
+            self.page.text = str(scenarios["draft"]["text"])
         if path.startswith("/c/"):
             self._load(path.removeprefix("/c/"))
 
@@ -79,6 +90,8 @@ class FakeSession:
     def execute_async_script(self, script: str, *args: Any) -> Any:
         self._alive()
         name, *given = args
+        if name != "state":
+            self.tell(name)
         try:
             return {"value": getattr(self, f"_do_{name}")(*given)}
         except OSError:
@@ -126,7 +139,7 @@ class FakeSession:
         return {"path": page.path, "named": named, "title": "Just a moment..." if challenge else "Practice", "loaded": "complete",
                 "editor": not challenge and page.path != "blank", "text": None if challenge else page.text, "chips": page.chips,
                 "sendable": bool(page.text), "ready": not challenge and page.path != "blank", "turns": 2 * len(page.users),
-                "newest": page.users[-1] if page.users else None, "generating": page.generating, "work": "work-mode" in scenarios,
+                "newest": page.users[-1] if page.users else None, "generating": self.gate.answering, "work": "work-mode" in scenarios,
                 "temporary": False, "login": signed_out, "challenge": challenge,
                 "dialog": ["Too many requests"] if "throttled" in scenarios else [], "toast": [page.toast] if page.toast else []}
 
@@ -137,7 +150,7 @@ class FakeSession:
                 return {"status": status, "challenge": "json" not in (reply.getheader("content-type") or ""), "user": None, "account": None}
         body = json.loads(data)
         user = body.get("user")
-        return {"status": status, "challenge": False, "user": user["id"] if user else None, "account": body["account"]["id"] if user else None}
+        return {"status": status, "challenge": False, "user": user and user["id"], "account": user and body["account"]["id"]}
 
     def _do_read(self, path: str) -> dict[str, Any]:
         with self.http.open("GET", path, headers=self._headers()) as reply:
@@ -145,8 +158,9 @@ class FakeSession:
             return {"status": reply.status, "json": "json" in (reply.getheader("content-type") or ""),
                     "retryAfter": reply.getheader("retry-after"), "text": data.decode("utf-8")}
 
-    def _do_paste(self, text: str) -> bool:
-        self._insert(text, pasted=True)
+    def _do_paste(self, text: str, size: int = 1 << 30) -> bool:
+        for at in range(0, len(text), size):
+            self._insert(text[at:at + size], pasted=True)
         return True
 
     def _do_insert(self, text: str) -> bool:
@@ -155,24 +169,29 @@ class FakeSession:
 
     def _insert(self, text: str, *, pasted: bool) -> None:
         scenarios = self._scenarios()
-        if pasted and "paste-becomes-file" in scenarios and len(text) > int(scenarios["paste-becomes-file"].get("over") or 4000):
+        becomes_file = scenarios.get("paste-becomes-file")
+        if pasted and becomes_file and len(text) > int(becomes_file["at"]):
             self.page.chips += 1
             return
         if "truncate-composer" in scenarios:
-            text = text[:int(scenarios["truncate-composer"].get("at") or 1000)]
+            text = text[:max(int(scenarios["truncate-composer"]["at"]) - len(self.page.text), 0)]
         self.page.text += text
 
     def _do_clear(self) -> bool:
         self.page.text, self.page.chips = "", 0
         return True
 
-    def _do_press(self) -> FakeSession:
-        return self
+    def _do_press(self) -> FakeSession | None:
+        return self if self.page.text else None
+
+    def _do_halt(self) -> FakeStop | None:
+        return FakeStop(self) if self.gate.answering else None
 
     def click(self) -> None:
         """The send control: one press, and what the page makes of it."""
         self._alive()
         self.clicks += 1
+        self.tell("click")
         scenarios = self._scenarios()
         if "swallow-click" in scenarios:
             return
@@ -187,24 +206,42 @@ class FakeSession:
         message_id = str(uuid.uuid4())
         body: dict[str, Any] = {
             "action": "next", "parent_message_id": self.page.leaf or "client-created-root", "model": "auto",
-            "messages": [{"id": message_id, "author": {"role": "user"}, "content": {"content_type": "text", "parts": [text]}, "metadata": {}}]}
+            "messages": [{"id": message_id, "author": {"role": "user"}, "metadata": {},
+                          "content": {"content_type": "text", "parts": [text]}}]}
         if conversation is not None:
             body["conversation_id"] = conversation
         else:
             self.page.path = f"/c/WEB:{uuid.uuid4()}"
         self.page.users.append(message_id)
+        self.alter(body)
         headers = {**self._headers(), "Content-Type": "application/json"}
 
         def send() -> http.client.HTTPResponse:
+            self.tell("sending")
             return self.http.open("POST", "/backend-api/f/conversation", json.dumps(body).encode("utf-8"), headers)
 
-        self.gate.request(body, send, retries=3 if "page-retries" in scenarios else 0)
+        self.gate.request(body, send, retries=int(scenarios.get("page-retries", {}).get("times", 0)))
+
+
+class FakeStop:
+    """The page's stop control, there while an answer comes."""
+
+    def __init__(self, session: FakeSession) -> None:
+        self._session = session
+
+    def click(self) -> None:
+        session = self._session
+        conversation = session.http.json("/practice/state")["sends"][-1]["conversation_id"]
+        headers = {**session._headers(), "Content-Type": "application/json"}
+        body = json.dumps({"conversation_id": conversation}).encode("ascii")
+        session.http.open("POST", "/backend-api/stop_conversation", body, headers).close()
 
 
 class FakeGate:
     """Closed, open for one, or spent; releases by sending to the server, in a thread that follows the answer."""
 
-    def __init__(self) -> None:
+    def __init__(self, pause: Pause | None = None, tell: Tell = silent) -> None:
+        self.pause, self.tell = pause, tell
         self.state = "unarmed"
         self.connected = True
         self.reply_status: int | None = None
@@ -214,71 +251,94 @@ class FakeGate:
         self._chunks: queue.Queue[bytes] = queue.Queue()
         self._notes: list[Note] = []
         self.calls: list[str] = []
+        self.traced = 0
+        self._released = False
+
+    @property
+    def answering(self) -> bool:
+        return self._released and self.reply_ended is None
+
+    def _called(self, what: str) -> None:
+        self.calls.append(what)
+        self.tell(what)
 
     def arm(self) -> None:
-        self.calls.append("arm")
+        self._called("arm")
         self.state = "closed"
 
     def open_once(self) -> None:
-        self.calls.append("open_once")
+        self._called("open_once")
         assert self.state == "closed"
         self.state = "open"
 
     def request(self, body: dict[str, Any], send: Callable[[], http.client.HTTPResponse], retries: int) -> None:
         """The page posts a send."""
         assert self.state != "unarmed", "a page that is not gated"
-        users = [m for m in body["messages"] if m["author"]["role"] == "user"]
+        users = [m for m in body.get("messages", []) if m["author"]["role"] == "user"]
         ids = tuple(m["id"] for m in users)
         if self.state != "open":
             self._notes.append(Note("send", "/backend-api/f/conversation", ids))
             return
         self.state = "spent"
-        held = Held(ids[0], "/backend-api/f/conversation", body.get("action"), ids,
-                    tuple("".join(m["content"]["parts"]) for m in users), len(body["messages"]) - len(users), body.get("conversation_id"),
-                    body.get("parent_message_id"), body.get("model"), None, False, None, ())
+        files = tuple(a["id"] for m in users for a in m["metadata"].get("attachments", []))
+        held = Held(f"paused-{len(self._held)}", "/backend-api/f/conversation", body.get("action"), ids,
+                    tuple("".join(m["content"]["parts"]) for m in users), len(body.get("messages", [])) - len(users),
+                    body.get("conversation_id"), body.get("parent_message_id"), body.get("model"), body.get("thinking_effort"),
+                    body.get("history_and_training_disabled") is True, body.get("account_id"), files, readable="messages" in body)
         self._held[held.handle] = (held, send, retries)
         self._waiting.put(held)
+        self.tell("held")
 
     def wait(self, timeout: float) -> Held | None:
-        try:
-            return self._waiting.get(timeout=timeout)
-        except queue.Empty:
-            return None
+        return self._next(self._waiting, timeout, timeout if self.pause is None else 0.0)
 
     def release(self, held: Held) -> bool:
-        self.calls.append("release")
+        self._called("release")
         entry = self._held.pop(held.handle, None)
         if entry is None:
             return False
+        self._released = True
         threading.Thread(target=self._follow, args=entry, daemon=True).start()
+        self.tell("released")
         return True
 
     def refuse(self, held: Held) -> bool:
-        self.calls.append("refuse")
+        self._called("refuse")
         return self._held.pop(held.handle, None) is not None
 
     def shut(self) -> None:
-        self.calls.append("shut")
+        self._called("shut")
         self._held.clear()
         self.state = "closed"
 
     def watch(self, text: str) -> None: ...
 
     def traces(self) -> int:
-        return 0
+        return self.traced
 
     def notes(self) -> list[Note]:
         return list(self._notes)
 
     def reply(self, timeout: float) -> bytes | None:
+        if self.reply_ended is not None:
+            return self._next(self._chunks, timeout, 0.0)
+        return self._next(self._chunks, timeout, timeout if self.pause is None else 0.02)
+
+    def _next(self, items: queue.Queue[Any], timeout: float, real: float) -> Any:
+        """The next item, waiting for it `real` seconds; where none came the clock has gone on by `timeout`."""
         try:
-            return self._chunks.get(timeout=timeout if self.reply_ended is None else 0.01)
+            return items.get(timeout=real) if real else items.get_nowait()
         except queue.Empty:
+            if self.pause is not None:
+                self.pause(timeout)
+            elif not real:
+                time.sleep(timeout)
             return None
 
     def _follow(self, held: Held, send: Callable[[], http.client.HTTPResponse], retries: int) -> None:
         try:
             with send() as reply:
+                self.tell("sent")
                 self.reply_status = reply.status
                 while chunk := reply.read1(65536):
                     self._chunks.put(chunk)
@@ -288,6 +348,7 @@ class FakeGate:
         if retries and (ended != "finished" or (self.reply_status or 0) >= 500):
             self._notes.extend(Note("send", held.path, held.user_message_ids) for _ in range(retries))  # the gate is spent: all failed
         self.reply_ended = ended
+        self.tell("ended")
 
 
 def explain(error: BaseException) -> str | None:
@@ -295,9 +356,9 @@ def explain(error: BaseException) -> str | None:
 
 
 class FakeSeat:
-    def __init__(self, site: str, clock: Any) -> None:
-        self.gate = FakeGate()
-        self.session = FakeSession(site, self.gate)
+    def __init__(self, site: str, clock: Any, pause: Pause | None = None, tell: Tell = silent) -> None:
+        self.gate = FakeGate(pause, tell)
+        self.session = FakeSession(site, self.gate, tell)
         self.page = ChatPage(self.session, site, clock, explain=explain)
         self.closed = False
 
@@ -310,13 +371,20 @@ class FakeSeat:
 class FakeBrowser:
     """The Browser port. `seats`: every window that was opened; `buried`: windows of dead owners."""
 
-    def __init__(self, site: str, clock: Any) -> None:
-        self.site, self.clock = site, clock
+    def __init__(self, site: str, clock: Any, *, pause: Pause | None = None, tell: Tell = silent) -> None:
+        self.site, self.clock, self.pause, self.tell = site, clock, pause, tell
         self.seats: list[FakeSeat] = []
         self.buried: list[str] = []
+        self.prepare: Callable[[FakeSeat], None] = lambda seat: None
+
+    @property
+    def clicks(self) -> int:
+        return sum(seat.session.clicks for seat in self.seats)
 
     def seat(self) -> tuple[str, FakeSeat]:
-        seat = FakeSeat(self.site, self.clock)
+        self.tell("seat")
+        seat = FakeSeat(self.site, self.clock, self.pause, self.tell)
+        self.prepare(seat)
         self.seats.append(seat)
         return f"window-{len(self.seats)}", seat
 

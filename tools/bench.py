@@ -2,7 +2,8 @@
 
     warm send    `ask-gpt send` while Chrome runs: from the start of the process until the send request arrives at the practice site
                  (its own clock, /practice/state). The page's own part is measured with a bare driver on the same Chrome, without
-                 gate, ledger and locks: navigation until the page says that it is ready, paste until the send control is there, click until arrival.
+                 gate, ledger and locks: navigation until the page says that it is ready, paste until the send control is there,
+                 click until arrival.
                  Overhead = the difference of the medians. The steps between come from the operation's history (`ops show --json`).
     cold send    the same with Chrome not running; `first` also in a new home, where the driver is copied.
     typing       50 kB in 1,600 lines through the suite's own page module, read back and compared.

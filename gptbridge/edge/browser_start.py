@@ -35,14 +35,17 @@ def main() -> None:
         # No interpreter shutdown: undetected-chromedriver's finalisers would quit Chrome.
         os._exit(0)
 
+    chromes: list[subprocess.Popen[bytes]] = []
     try:
-        end(_start(order, end))
+        end(_start(order, chromes, end))
     except BaseException as error:
+        # The driver's complaint about a browser that is not there says less than how the browser ended.
+        _watch(chromes, end, 0.5)
         first = str(error).strip().splitlines()
         end({"error": f"{type(error).__name__}: {first[0][:200] if first else ''}"})
 
 
-def _start(order: dict[str, Any], end: Any) -> dict[str, Any]:
+def _start(order: dict[str, Any], chromes: list[subprocess.Popen[bytes]], end: Any) -> dict[str, Any]:
     socket.setdefaulttimeout(30)
     import undetected_chromedriver as uc
     from undetected_chromedriver.options import ChromeOptions
@@ -67,9 +70,9 @@ def _start(order: dict[str, Any], end: Any) -> dict[str, Any]:
     options.ignore_local_proxy_environment_variables()
 
     def popen(command: list[str], **ways: Any) -> subprocess.Popen[bytes]:
-        chrome = subprocess.Popen(command, **ways)
-        threading.Thread(target=_watch, args=(chrome, end), daemon=True).start()
-        return chrome
+        chromes.append(subprocess.Popen(command, **ways))
+        threading.Thread(target=_watch, args=(chromes, end, 60.0), daemon=True).start()
+        return chromes[0]
 
     # undetected-chromedriver gives Chrome three pipes that nobody reads and that break when this process ends.
     uc.subprocess = SimpleNamespace(Popen=popen, PIPE=subprocess.DEVNULL)
@@ -80,12 +83,12 @@ def _start(order: dict[str, Any], end: Any) -> dict[str, Any]:
     return {"pid": chrome.browser_pid}
 
 
-def _watch(chrome: subprocess.Popen[bytes], end: Any) -> None:
+def _watch(chromes: list[subprocess.Popen[bytes]], end: Any, seconds: float) -> None:
     """A browser that ends by itself is an error at once, not after the driver's minute of trying."""
-    until = time.monotonic() + 60
-    while time.monotonic() < until:
-        if chrome.poll() is not None:
-            end({"error": f"the browser ended at once with status {chrome.returncode}", "ended": True})
+    until = time.monotonic() + seconds
+    while chromes and time.monotonic() < until:
+        if chromes[0].poll() is not None:
+            end({"error": f"the browser ended at once with status {chromes[0].returncode}", "ended": True})
         time.sleep(0.05)
 
 

@@ -22,7 +22,7 @@ LOAD_S = 30.0
 SETTLE_S = 1.0  # an editor without the ready marker counts as hydrated after this long
 SEND_CONTROL_S = 5.0
 POLL_S = 0.05
-LARGE = 4000  # code points; above it only the paste is quick enough
+LARGE = 4000  # code points; above it only pasting is quick enough
 
 
 class WebSession(Protocol):
@@ -145,7 +145,7 @@ class ChatPage:
     # The composer
 
     def type(self, text: str) -> None:
-        """By paste; where that does not keep the text, by inserting it. Nothing here can send: the text holds no key presses."""
+        """By pastes; where they do not keep a short text, by inserting it. Nothing here can send: the text holds no key presses."""
         self._call("paste", text)
         if self._call("state")["text"] != text and len(text) <= LARGE:
             self.clear()

@@ -37,7 +37,7 @@ class Refused(Failure):
         self.reason = reason
 
 
-def version_of(port: int, timeout: float = 2.0) -> dict[str, str] | None:
+def version_of(port: int, timeout: float = 5.0) -> dict[str, str] | None:
     """The answer of `/json/version` on a loopback port, or None where no DevTools server answers in `timeout` seconds."""
     connection = http.client.HTTPConnection(LOOPBACK, port, timeout=timeout)
     try:
@@ -100,8 +100,11 @@ class DevTools:
         """Several calls in this order, all written before the first answer is waited for; the results, or the first failure."""
         answers: queue.SimpleQueue[tuple[int, dict[str, Any] | None, str]] = queue.SimpleQueue()
         got: dict[int, dict[str, Any]] = {}
-        numbers = [self.post(method, params, session_id, lambda result, reason, place=place: answers.put((place, result, reason)))
-                   for place, (method, params) in enumerate(steps)]
+
+        def answer(place: int) -> Then:
+            return lambda result, reason: answers.put((place, result, reason))
+
+        numbers = [self.post(method, params, session_id, answer(place)) for place, (method, params) in enumerate(steps)]
         deadline = time.monotonic() + timeout
         while len(got) < len(steps):
             try:

@@ -7,11 +7,9 @@ Fails closed: no random bytes is `state-unwritable` (19); what else is unknown i
 
 from __future__ import annotations
 
-import ctypes
 import os
 import sys
 import time
-import uuid
 from collections.abc import Mapping
 from functools import cached_property
 from types import MappingProxyType
@@ -68,6 +66,8 @@ class Host:
         return str(ULID.from_bytes(stamp.to_bytes(6, "big") + self.random_bytes(10)))
 
     def uuid4(self) -> str:
+        import uuid
+
         return str(uuid.UUID(bytes=self.random_bytes(16), version=4))
 
     def process_start(self, pid: int) -> str | None:
@@ -101,6 +101,8 @@ def _first_line(path: str) -> str:
 
 def _sysctl(name: str) -> str:
     """A sysctl of Darwin as text, a number or struct as hex; "" if there is none."""
+    import ctypes  # only Darwin asks
+
     libc = ctypes.CDLL(None)
     size = ctypes.c_size_t(64)
     buffer = ctypes.create_string_buffer(64)

@@ -8,6 +8,7 @@ read later, or an uncertain one that its recorded id resolves.
 
 from __future__ import annotations
 
+import json
 from contextlib import ExitStack
 from typing import Any
 
@@ -18,12 +19,13 @@ from gptbridge.core.ledger import Operation
 from gptbridge.core.lifecycle import State
 from gptbridge.core.operation import NEW
 from gptbridge.core.ports import Gate, Held, Page, World
-from gptbridge.core.stream import ConversationNamed, InputMessage, MessageState, ReplyStream, SiteError, Title
+from gptbridge.core.stream import ConversationNamed, InputMessage, MessageState, ReplyStream, Title
 from gptbridge.core.turn import TurnState
 from gptbridge.flow import reconciling, recording
 from gptbridge.flow.custody import Custody, Receipt
 
 CHUNK_S = 0.5
+HEAD_BYTES = 64 * 2**10
 ATTEND_S = 0.5
 STOP_S = 15.0  # after the press, how long the site's own word is waited for
 UNNAMED_S = 60.0  # how long after its end a reply's conversation is looked for before the operation is left uncertain
@@ -45,7 +47,7 @@ class Answering:
         self._conversation_id = None if operation.target == NEW else operation.target
         self._turn_id: str | None = None
         self._title: str | None = None
-        self._site_error: SiteError | None = None
+        self._head = b""  # the beginning of the reply: a refusal of the site is one JSON body, not a stream
         self._give_up = world.clock.now().boottime + world.settings.give_up
         self._ended_at: float | None = None  # boottime of the stream's end
         self._next_read = 0.0
@@ -85,6 +87,7 @@ class Answering:
         """Take what the reply's stream brings; never decides anything by itself."""
         self._attend()
         chunk = self._gate.reply(CHUNK_S)
+        self._head = (self._head + (chunk or b""))[:HEAD_BYTES]
         for fact in self._stream.feed(chunk) if chunk else ():
             match fact:
                 case ConversationNamed(conversation_id=conversation_id):
@@ -98,8 +101,6 @@ class Answering:
                     self._watch(message)
                 case Title(text=text):
                     self._title = text
-                case SiteError() as error:
-                    self._site_error = error
                 case _:
                     pass
         if self._ended_at is None and self._gate.reply_ended is not None and not chunk:
@@ -171,9 +172,8 @@ class Answering:
         """The site's own 4xx without a stream: it took nothing (GT-17)."""
         while self._gate.reply_ended is None and self._now() < self._give_up:
             self._listen()
-        detail = self._site_error
         slug = REFUSALS.get(status, "site-changed")
-        refusal = {"status": status, "code": detail.code if detail else None, "clears_in": getattr(detail, "clears_in", None)}
+        refusal = {"status": status, **_refusal(self._head)}
         failure = Failure(slug, f"the site refused the message (HTTP {status}); it was not taken", "see the refusal in ask-gpt ops show")
         self._op = self._custody.fail(self._id, failure, nothing_left=True, refusal=refusal)
         recording.write_turn(self._w, self._op, self._prompt, None, state="failed", failure=failure)
@@ -223,9 +223,15 @@ class Answering:
         if self._op.state is State.DISPATCHED:
             self._op = self._custody.fail(self._id, Failure("uncertain", failure.message), nothing_left=False)
         if failure.slug in ("state-unwritable", "state-corrupt"):
-            raise Failure("record-failed", f"the message was sent, but {failure.message}", f"ask-gpt resume {self._id}") from failure
-        self._write(None, "interrupted", failure)
+            raise self._unrecorded(failure) from failure
+        try:
+            self._write(None, "interrupted", failure)
+        except Failure as unwritten:
+            raise self._unrecorded(unwritten) from unwritten
         self._w.caller.emit({"type": "warning", "message": failure.message})
+
+    def _unrecorded(self, failure: Failure) -> Failure:
+        return Failure("record-failed", f"the message was sent, but {failure.message}", f"ask-gpt resume {self._id}")
 
     def _write(self, turn: SiteTurn | None, state: str, failure: Failure | None) -> None:
         recording.write_turn(self._w, self._op, self._prompt, turn, state=state, thinking=self._turn.thinking,
@@ -249,3 +255,14 @@ class Answering:
 
     def _now(self) -> float:
         return self._w.clock.now().boottime
+
+
+def _refusal(body: bytes) -> dict[str, Any]:
+    """`code` and `clears_in` (seconds) of the site's error body, None where it names none; never its words (RP-19)."""
+    try:
+        detail = json.loads(body)["detail"]
+        detail = detail[0] if isinstance(detail, list) else detail
+        code, clears_in = detail.get("code") or detail.get("type"), detail.get("clears_in")
+    except (ValueError, LookupError, TypeError, AttributeError):
+        code = clears_in = None
+    return {"code": code if isinstance(code, str) else None, "clears_in": clears_in if isinstance(clears_in, int | float) else None}

@@ -20,7 +20,7 @@ from gptbridge.core import ledger as records
 from gptbridge.core.errors import Failure
 from gptbridge.core.ledger import Actor, Operation, View
 from gptbridge.core.lifecycle import IllegalStep, State
-from gptbridge.core.operation import Payload, check_id, encoded, is_expired
+from gptbridge.core.operation import NEW, Payload, check_id, encoded, is_expired
 from gptbridge.core.ports import World
 
 WAITING = 32
@@ -93,12 +93,11 @@ class Custody:
             fresh = True
             queued = records.move(op, State.QUEUED, epoch=w.owner.epoch, actor="worker", reason="admitted", **fields) if op else {
                 "operation_id": operation_id, "state": "queued", "epoch": w.owner.epoch, "actor": "worker", "reason": "admitted", **fields}
-            line = [o for o in view.operations.values() if o.waiting and o.target == payload.target and o.account == account]
-            if len(line) < WAITING:
+            if waiting(view, payload.target, account) < WAITING:
                 # Under the lock and before the row: no crash leaves a queued row without its text, and no other request of the same id
                 # can put its text there.
                 w.spool.put(operation_id, encoded(payload.prompt or ""))
-                spooled = op is None
+                spooled = True
                 return [queued]
             full = True
             refusal = Failure("queue-full", f"{WAITING} operations already wait for this target; nothing was sent",
@@ -110,9 +109,26 @@ class Custody:
             view = w.ledger.transact(decide)
         except Failure:
             if spooled:
-                w.spool.drop(operation_id)
+                self._unadmit(operation_id)
             raise
         return Admission(view.operations[operation_id], fresh and not full)
+
+    def _unadmit(self, operation_id: str) -> None:
+        """Admission failed: leave neither text nor row (AD-21). A failed fsync leaves its record readable: that must not wait in line."""
+        def decide(view: View) -> list[dict[str, Any]]:
+            op = view.get(operation_id)
+            if op is None:
+                self._w.spool.drop(operation_id)
+            elif op.waiting and op.epoch == self._w.owner.epoch:
+                lost = Failure("state-unwritable", "the operation could not be recorded; nothing was sent", "make room")
+                return [self._move(op, State.REJECTED, lost.slug, **records.failure_fields(lost))]
+            return []
+
+        self._w.ledger.reopen()
+        try:
+            self._w.ledger.transact(decide)
+        except Failure:
+            pass  # the next recovery settles what is there
 
     # The witness
 
@@ -154,7 +170,13 @@ class Custody:
         return self._note(operation_id, State.DISPATCHED, "request held", user_message_id=message_id, parent_message_id=parent_id)
 
     def released(self, operation_id: str) -> Operation:
-        return self._note(operation_id, State.DISPATCHED, "request released", request="released")
+        """The account is free for the next. A record that fails here is written anew behind a reopened ledger: the request is gone, and
+        without the note it would seem in flight for as long as its answer takes."""
+        try:
+            return self._note(operation_id, State.DISPATCHED, "request released", request="released")
+        except Failure:
+            self._w.ledger.reopen()
+            return self._note(operation_id, State.DISPATCHED, "request released", request="released")
 
     def renamed(self, operation_id: str, message_id: str) -> Operation:
         """The site's stream gives our message another id; both are kept (GT-13)."""
@@ -302,6 +324,12 @@ class Custody:
 
 def _unsettled(op: Operation) -> bool:
     return op.state in (State.QUEUED, State.CLAIMED, State.DISPATCHED) or (op.state is State.ACCEPTED and op.stop_phase == "dispatched")
+
+
+def waiting(view: View, target: str, account: str | None) -> int:
+    """How many wait for that conversation; for new ones, for that account or before their account is known (AD-25)."""
+    return sum(1 for o in view.operations.values()
+               if o.waiting and o.target == target and (target != NEW or None in (account, o.account) or o.account == account))
 
 
 def conflict(operation_id: str) -> Failure:

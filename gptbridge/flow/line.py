@@ -70,7 +70,7 @@ class Line:
         """What is left of the gap by the stamp as it stands now."""
         now = self._w.clock.now()
         stamp = self._w.stamps.read(self._account)
-        if (stamp.wall, stamp.boot_id) != (self._stamp.wall, self._stamp.boot_id) if stamp and self._stamp else stamp is not self._stamp:
+        if _dispatch(stamp) != _dispatch(self._stamp):
             self._stamp, self._seen_at = stamp, now.boottime
         return pacing.remaining(stamp, now, self._gap, unchanged_for=now.boottime - self._seen_at, longest=self._w.settings.gap.longest)
 
@@ -86,3 +86,8 @@ class Line:
     def may_go(self, view: View) -> bool:
         """Decided again under the ledger lock: nobody who is ready is before us."""
         return self.before_us(view) is None
+
+
+def _dispatch(stamp: Stamp | None) -> tuple[float, float, str] | None:
+    """Which dispatch a stamp tells of: its number may be raised without one."""
+    return None if stamp is None else (stamp.wall, stamp.boottime, stamp.boot_id)

@@ -43,15 +43,17 @@ def read_back(w: World, custody: Custody, *, conversation_id: str | None = None,
         if op is None:
             raise Failure("bad-input", f"operation {operation_id} is not in the ledger", "ask-gpt ops list")
         op = _followed(w, custody, op, until, heed)
-        if op.sent == "no":
-            return ReadBack(op.slug, None, op)
+        if op.sent == "no" or _runs(w, op):
+            return ReadBack(op.slug, op.conversation_id, op)
         conversation_id = op.conversation_id or (op.target if op.kind == "resume" else None)
     else:
         assert conversation_id is not None
         live = [o for o in w.ledger.view().of_conversation(conversation_id) if not o.ended and o.state is not State.UNCERTAIN]
         if live and w.locks.is_held(conversation_id):
             # A worker of ours holds the conversation: follow it without the lock, at most `--wait`.
-            _followed(w, custody, live[-1], until, heed)
+            now = _followed(w, custody, live[-1], until, heed)
+            if now.sent != "no" and _runs(w, now):
+                return ReadBack(now.slug, conversation_id, now)
     return _look(w, custody, op, conversation_id, until, heed)
 
 
@@ -66,6 +68,14 @@ def _followed(w: World, custody: Custody, op: Operation, until: float, heed: Cal
             return now
         heed()
         w.clock.sleep(FOLLOW_S)
+
+
+def _runs(w: World, op: Operation) -> bool:
+    """Its worker lives and goes on: it sees more than a look at the page would show, and must not be disturbed."""
+    if op.ended or op.state is State.UNCERTAIN:
+        return False
+    with w.owner.hold_dead(op.epoch) as dead:
+        return not dead and op.epoch != w.owner.epoch
 
 
 def _look(w: World, custody: Custody, op: Operation | None, conversation_id: str | None, until: float,

@@ -122,9 +122,13 @@ class Sending:
         # Armed closed before the first navigation: a page that sends by itself while it loads must find a closed gate.
         self._gate.arm()
         self._heed()
-        self._page.open(None if target == NEW else target)
-        self._session = self._page.session()
-        self._check_account()
+        try:
+            self._page.open(None if target == NEW else target)
+        except Failure as failure:
+            if failure.slug == "unknown-conversation":
+                self._prove()  # another account is the likelier reason why the site does not open it, and is named
+            raise
+        self._prove()
         if target != NEW:
             document = self._page.conversation(target)
             site = read_conversation(document, conversation_id=target)
@@ -135,6 +139,10 @@ class Sending:
             recording.retitle(w, target, site.title)
             w.caller.emit({"type": "meta", "conversation_id": target, "url": recording.url_of(w, target)})
         self._empty_composer()
+
+    def _prove(self) -> None:
+        self._session = self._page.session()
+        self._check_account()
 
     def _check_account(self) -> None:
         """As bound: by config, by the registry for a known conversation."""

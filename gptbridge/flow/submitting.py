@@ -15,6 +15,7 @@ from gptbridge.flow.custody import Custody
 from gptbridge.flow.sending import Sending
 
 POLL_S = 0.1
+RECEIPT_S = 60.0  # --wait 0 leaves at the receipt, at the latest this long after dispatch
 
 
 def submit(w: World, custody: Custody, operation_id: str, payload: Payload, *, account: str | None, folder: str | None) -> Operation:
@@ -36,10 +37,13 @@ def submit(w: World, custody: Custody, operation_id: str, payload: Payload, *, a
 
 def _followed(w: World, custody: Custody, op: Operation, until: float) -> Operation:
     """Another process carries it: wait for the end of its turn, within --queue-wait before dispatch and --wait after it."""
+    left = False
     while not op.ended and op.state is not State.UNCERTAIN:
         now = w.clock.now().boottime
-        if op.state in (State.DISPATCHED, State.ACCEPTED) and until > now + w.settings.wait:
-            until = now + w.settings.wait
+        if op.state in (State.DISPATCHED, State.ACCEPTED) and not left:
+            left, until = True, now + (w.settings.wait or RECEIPT_S)
+        if op.state is State.ACCEPTED and w.settings.wait == 0.0:
+            return op
         with w.owner.hold_dead(op.epoch) as dead:
             pass
         if dead and op.state is State.ACCEPTED:

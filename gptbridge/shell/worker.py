@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import socket
+import time
 from collections.abc import Mapping
 from types import FrameType
 from typing import Any
@@ -23,6 +25,9 @@ from gptbridge.edge.copies import CopyFolder
 from gptbridge.shell.job import Job
 from gptbridge.shell.wiring import OpenBrowser, world
 
+BACKLOG = 4 * 2**20  # bytes of events that are kept for a front that reads slowly
+LAST_S = 2.0
+
 
 class FrontSocket:
     """The Caller port: NDJSON events to the front, words from it. A front that is gone or slow never holds the worker up."""
@@ -32,15 +37,29 @@ class FrontSocket:
         self._gone = False
         self._wish: str | None = None
         self._terminated = False
+        self._unsent = b""
         sock.setblocking(False)
 
     def emit(self, event: Mapping[str, Any]) -> None:
-        if self._gone:
-            return
+        if len(self._unsent) < BACKLOG:  # a front that is stopped misses events; what counts it reads from ledger and log
+            self._unsent += json.dumps(event).encode("ascii") + b"\n"
+        self._flush()
+
+    def last(self, event: Mapping[str, Any]) -> None:
+        """The end, for which a front that listens is given a moment to take what came before."""
+        self.emit(event)
+        until = time.monotonic() + LAST_S
+        while self._unsent and not self._gone and (left := until - time.monotonic()) > 0.0:
+            select.select([], [self._sock], [], left)
+            self._flush()
+
+    def _flush(self) -> None:
+        """As much as the socket takes now; a line that went half is finished before the next one begins."""
         try:
-            self._sock.sendall(json.dumps(event).encode("ascii") + b"\n")
+            while self._unsent and not self._gone:
+                self._unsent = self._unsent[self._sock.send(self._unsent):]
         except BlockingIOError:
-            pass  # a front that is stopped misses events; what counts it reads from ledger and log
+            pass
         except OSError:
             self._gone = True
 
@@ -78,7 +97,7 @@ def run(sock: socket.socket, job: Job, config: Config, env: Mapping[str, str], *
         caller = FrontSocket(sock)
         copies = _leave(caller)
         end = _work(caller, job, config, env, copies, operation_id, folder, open_browser)
-        caller.emit({"type": "end", **end})
+        caller.last({"type": "end", **end})
         code = 0
     finally:
         os._exit(code)

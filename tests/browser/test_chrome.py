@@ -100,13 +100,6 @@ def listeners(port: int) -> list[str]:
 
 
 @browser
-def test_sandbox_goes_only_as_root() -> None:
-    """undetected-chromedriver 3.5.5 adds --no-sandbox by itself; the starter's options must drop it."""
-    source = Path(browser_files.__file__).with_name("browser_start.py").read_text()
-    assert 'argument != "--no-sandbox" or order["no_sandbox"]' in source and "no_sandbox=False" in source
-
-
-@browser
 def test_windows_and_drivers(chrome: Chrome) -> None:
     first, second = chrome.new_window(), chrome.new_window()
     chrome.warm_driver()
@@ -316,6 +309,24 @@ def test_profile_locks(tmp_path: Path) -> None:
     assert browser_files.holder_of(profile) is None
     browser_files.drop_stale_lock(profile)
     assert not browser_files.lock_is_there(profile)
+
+
+@pytest.mark.parametrize("without", [False, True])
+def test_the_sandbox_goes_only_when_told(tmp_path: Path, without: bool) -> None:
+    """undetected-chromedriver 3.5.5 adds --no-sandbox whatever its own argument says; the starter drops it again."""
+    chrome = tmp_path / "chrome"
+    chrome.write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {tmp_path}/arguments\n')
+    chrome.chmod(0o755)
+    driver = program(tmp_path / "chromedriver", "ChromeDriver 156.0.1.2")
+    order = {"folder": str(tmp_path), "driver": "copy", "source": str(driver), "major": 156, "browser": str(chrome), "headless": True,
+             "profile": str(tmp_path / "profile"), "port": free_port(), "no_sandbox": without,
+             "flags": ["--disable-quic", *(["--no-sandbox"] if without else [])]}
+    said = subprocess.run([sys.executable, "-m", "gptbridge.edge.browser_start"], input=json.dumps(order), cwd=ROOT, capture_output=True,
+                          text=True, timeout=50, check=True)
+    assert "ended at once" in json.loads(said.stdout)["error"]
+    arguments = (tmp_path / "arguments").read_text().split()
+    assert ("--no-sandbox" in arguments) is without
+    assert "--disable-quic" in arguments and not any("allow-origins" in argument for argument in arguments)
 
 
 def test_a_browser_that_ends_at_once(tmp_path: Path) -> None:

@@ -69,13 +69,15 @@ def broken(journal: Journal) -> str:
 
 def test_a_whole_life_and_what_each_step_leaves() -> None:
     journal = Journal().queued()
-    assert (journal.op.state, journal.op.slug, journal.op.sent, journal.op.waiting, journal.op.ended) == ("queued", "busy", "no", True, False)
+    op = journal.op
+    assert (op.state, op.slug, op.sent, op.waiting, op.ended) == ("queued", "busy", "no", True, False)
     journal.add(OP, "queued", ready_at=AT % 3, account="user-0000", blocking_reason="the gap")
     assert (journal.op.ready_at, journal.op.account, journal.op.blocking_reason) == (AT % 3, "user-0000", "the gap")
     journal.add(OP, "claimed")
     assert (journal.op.claimed, journal.op.in_flight, journal.op.blocking_reason) == (True, True, None)  # SM-26
     journal.add(OP, "dispatched")
-    assert (journal.op.in_flight, journal.op.sent, journal.op.slug, journal.op.dispatched_at) == (True, "unknown", "uncertain", AT % 5)
+    op = journal.op
+    assert (op.in_flight, op.sent, op.slug, op.dispatched_at) == (True, "unknown", "uncertain", AT % 5)
     journal.add(OP, "dispatched", user_message_id=MESSAGE.upper(), parent_message_id="p")
     assert journal.op.dispatched_at == AT % 5 and journal.op.message_ids() == {MESSAGE}
     journal.add(OP, "dispatched", request="released")

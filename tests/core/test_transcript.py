@@ -391,6 +391,13 @@ def test_a_flipped_state_is_noticed():
     assert [p.what for p in found.problems] == ["turn 1 has a damaged end mark"] and not found.blocks[0].ok
 
 
+def test_a_damaged_digest_spoils_only_its_own_block():
+    log = block_of(block_of(block_of(HEADER, "turn"), "turn"), "turn")
+    digest = parse(log).blocks[1].digest.encode()
+    spoilt = log.replace(b"sha256=" + digest, b"sha256=" + digest[::-1])
+    assert [b.ok for b in parse(spoilt).blocks] == [True, False, True]
+
+
 def test_a_sealed_block_with_nul_bytes_is_not_called_sound():
     log = block_of(HEADER, "event")
     log = seal(unclosed(block_of(log, "turn")).replace(b"turn {}", b"tu\0\0\0\0{}"))

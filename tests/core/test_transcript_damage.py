@@ -162,7 +162,9 @@ def test_a_crash_at_every_byte_of_the_sealing():
     for cut in (log.index("ï".encode()) + 1, log.index(b"> na") + 1, log.index(b"### ans") + 5, log.index(b" turn=1") + 3, len(log) - 5):
         end = tail(log[:cut])
         for stop in range(len(end.seal) + 1):
+            mended = seal(log[: end.keep] + end.seal[:stop])
             check_healed(before, log[: end.keep] + end.seal[:stop], cut)
+            assert mended.count(b"\n<!-- ask-gpt torn -->\n") == mended.count(b"\n*(interrupted)*\n") <= 1
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 
 from gptbridge.core.errors import Failure
 from gptbridge.shell import operations, reading, topics
+from gptbridge.shell.arguments import moment
 from gptbridge.shell.cli import main
 from gptbridge.shell.requests import List, OpsList, OpsShow, Show
 from gptbridge.shell.store import Store
@@ -89,7 +90,9 @@ def test_a_pattern_that_python_cannot_hold_is_refused(store: Store) -> None:
 def test_list_since(seed: Seed, store: Store) -> None:
     for number in range(4):
         seed.conversation(number, f"title {number}")
-    second = seed.host.at - 1.5
+    third = seed.registry.get(conversation_id(2))
+    assert third is not None and third.updated_at is not None
+    second = moment(third.updated_at, "--since", 0.0)
     assert listed(List(since=second), store) == ["title 3", "title 2"]
     assert listed(List(since=second, limit=1, search="2"), store) == ["title 2"]
 

@@ -1,0 +1,183 @@
+"""Processes that are killed between click and answer: the front never takes the answer along, the worker never leaves a second message."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import signal
+import termios
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.browser.real import Desk, Home, Running, operation_of, until
+
+pytestmark = pytest.mark.browser
+
+
+def desk_at(home: Home, folder: Path) -> Desk:
+    return Desk(home, folder)
+
+
+def state_of(home: Home, operation_id: str) -> str:
+    return str(home.records(operation_id)[-1]["state"])
+
+
+def worker_of(home: Home, operation_id: str) -> int:
+    return int(home.records(operation_id)[-1]["pid"])
+
+
+@pytest.fixture
+def terminal() -> Iterator[tuple[int, Callable[[], None]]]:
+    """(a terminal's descriptor for the command, what closes that terminal)."""
+    ours, theirs = os.openpty()
+    open_ends = {ours, theirs}
+
+    def close() -> None:
+        while open_ends:
+            os.close(open_ends.pop())
+
+    try:
+        yield theirs, close
+    finally:
+        close()
+
+
+def test_a_front_that_is_killed_never_takes_the_answer_along(desk: Desk, tmp_path: Path, terminal: tuple[int, Callable[[], None]]) -> None:
+    """By itself, with its process group, and with its terminal: three sends at once, in three windows of one Chrome (FW-01, case 18)."""
+    desk.site.scenarios("slow-answer:seconds=4")
+    tty, hang_up = terminal
+    ends: dict[str, Callable[[Running], None]] = {
+        "process": lambda front: os.kill(front.process.pid, signal.SIGKILL),
+        "group": lambda front: os.killpg(front.process.pid, signal.SIGKILL),
+        "terminal": lambda front: hang_up(),
+    }
+    fronts: dict[str, tuple[Desk, Running]] = {}
+    for name in ends:
+        place = Desk(desk.home, tmp_path / name)
+        ways: Any = {}
+        if name == "terminal":
+            ways = {"stdout": tty, "preexec_fn": lambda: fcntl.ioctl(tty, termios.TIOCSCTTY, 0)}
+        fronts[name] = place, place.start("send", f"killed by {name}", stdin=tty if ways else None, ways=ways)
+    until(lambda: len(desk.site.sends()) == 3, "the three messages to reach the site", 40)
+    assert all(one["answered"] is None or one["answered"] == 200 for one in desk.site.sends())
+    operations = {name: operation_of(front) for name, (_, front) in fronts.items()}
+    for name, end in ends.items():
+        assert not fronts[name][0].copies(), "not answered yet"
+        end(fronts[name][1])
+        fronts[name][1].process.wait(10)
+        fronts[name][1].kill()
+    for name, (place, _) in fronts.items():
+        copies = until(place.copies, "the answer in the folder, nobody having run anything", 30)
+        assert len(copies) == 1
+        text = next(iter(copies.values()))
+        assert f"killed by {name}".encode() in text and b"You said" in text
+        assert not any(f"killed by {other}".encode() in text for other in ends if other != name), "its own answer, nobody else's"
+        until(lambda name=name: state_of(desk.home, operations[name]) == "completed", "the operation to be completed")
+        place.log(next(iter(copies)).removesuffix(".log"))
+    assert sorted(one["text"] for one in desk.site.sends()) == sorted(f"killed by {name}" for name in ends)
+
+
+def test_a_front_that_goes_before_dispatch_cancels(desk: Desk) -> None:
+    """Nobody waits any more, so nothing is sent (FW-02); Ctrl-C says so itself, a front that is killed leaves it to the worker."""
+    assert desk.run("send", "first").code == 0
+    killed = desk.start("send", "never sent", ASKGPT_DISPATCH_GAP="60")
+    stopped = desk.start("send", "nor this", ASKGPT_DISPATCH_GAP="60")
+    for front in (killed, stopped):
+        until(lambda front=front: "rate-limit: waiting" in front.said(), "the wait for the gap", 30)
+    operations = [operation_of(front) for front in (killed, stopped)]
+    killed.kill()
+    stopped.process.send_signal(signal.SIGINT)
+    ran = stopped.wait(20)
+    assert ran.code == 130 and ran.out == b"", ran
+    for operation in operations:
+        until(lambda operation=operation: state_of(desk.home, operation) == "stopped", "the operation to be stopped")
+        assert desk.operation(operation)["sent"] == "no"
+    assert [one["text"] for one in desk.site.sends()] == ["first"]
+
+
+def test_patience_and_sigterm_after_dispatch(desk: Desk) -> None:
+    """The caller leaves, the worker goes on; a second front follows it by the operation's id (FW-03)."""
+    desk.site.scenarios("slow-answer:seconds=4")
+    ended = desk.start("send", "ended by SIGTERM")
+    until(desk.site.sends, "the message to reach the site", 30)
+    operation = operation_of(ended)
+    ended.process.terminate()
+    ran = ended.wait(5)
+    assert ran.code == 143, ran
+    impatient = desk.json("resume", operation, "--wait", "1")
+    assert impatient.code == 30 and impatient.doc["sent"] == "yes" and impatient.doc["answer"] is None, impatient
+    follower = desk.json("send", "ended by SIGTERM", "--operation-id", operation)
+    assert follower.code == 0 and follower.doc["answer"] == "You said:\n\n> ended by SIGTERM", follower
+    assert len(desk.site.sends()) == 1
+
+
+HELD = ("held", lambda record: "user_message_id" in record and record.get("request") is None)
+RELEASED = ("released", lambda record: record.get("request") == "released")
+ACCEPTED = ("accepted", lambda record: record["state"] == "accepted")
+
+
+def kill_worker_at(desk: Desk, running: Running, reached: Callable[[dict[str, Any]], bool]) -> str:
+    """SIGKILL as soon as such a record is in the ledger; the operation's id."""
+    operation = operation_of(running)
+    deadline = time.monotonic() + 40
+    while not any(map(reached, desk.home.records(operation)[1:])):
+        assert time.monotonic() < deadline and running.process.poll() is None, running.said()
+        time.sleep(0.0005)
+    os.kill(worker_of(desk.home, operation), signal.SIGKILL)
+    return operation
+
+
+@pytest.mark.parametrize("scenarios", [(), ("page-retries:times=3", "send-502:times=1")], ids=["plain", "page retries after 502"])
+@pytest.mark.parametrize("moment", [HELD, RELEASED, ACCEPTED], ids=lambda moment: moment[0])
+def test_a_worker_that_is_killed_never_leaves_a_second_message(desk: Desk, moment: Any, scenarios: tuple[str, ...]) -> None:
+    """Held, just released, answering; also while the page tries again by itself. The next command closes the dead window and reads it all."""
+    name, reached = moment
+    text = f"killed while {name} {len(scenarios)}"
+    desk.site.scenarios("slow-answer:seconds=2", *scenarios)
+    running = desk.start("send", text, "--json")
+    operation = kill_worker_at(desk, running, reached)
+    began = time.monotonic()
+    ran = running.wait(10)
+    assert time.monotonic() - began < 3, "the front says at once that its worker is gone (FW-04)"
+    assert ran.code == (30 if name == "accepted" else 40), ran
+    assert ran.doc["sent"] == ("yes" if name == "accepted" else "unknown") and ran.doc["retry"] == "never"
+    until(lambda: not desk.home.drivers(), "the dead worker's driver to end")
+    assert len(desk.home.windows()) == 1, "its window stands there still"
+
+    recovered = until(lambda: read_back(desk, operation), "the answer", 40)
+    assert recovered["state"] == "completed" and recovered["answer"] == f"You said:\n\n> {text}"
+    sends = desk.site.sends()
+    assert [one["message_id"] for one in sends] == [desk.operation(operation)["user_message_id"]], "one message, once"
+    assert not desk.home.windows(), "the dead window is buried"
+    assert text.encode() in desk.log(recovered["conversation_id"])
+
+
+def read_back(desk: Desk, reference: str) -> dict[str, Any] | None:
+    """A bare resume; None while the site still writes the answer."""
+    ran = desk.json("resume", reference)
+    assert ran.code in (0, 30), ran
+    return ran.doc if ran.code == 0 else None
+
+
+def test_a_browser_that_dies_while_it_answers(desk: Desk) -> None:
+    """Case 26, and 39: the next command starts Chrome anew on the profile that the crash left locked, and reads the answer back."""
+    desk.site.scenarios("slow-answer:seconds=3")
+    running = desk.start("send", "the browser dies", "--json")
+    operation = operation_of(running)
+    until(lambda: any(map(ACCEPTED[1], desk.home.records(operation)[1:])), "the receipt", 30)
+    dead = desk.home.browser()
+    os.kill(dead["pid"], signal.SIGKILL)
+    ran = running.wait(30)
+    assert ran.code == 30 and ran.doc["sent"] == "yes", ran
+    conversation = ran.doc["conversation_id"]
+    recovered = until(lambda: read_back(desk, conversation), "the answer", 40)
+    assert recovered["operation_id"] == operation and recovered["answer"] == "You said:\n\n> the browser dies"
+    assert len(desk.site.sends()) == 1
+    # A command that starts Chrome only to read closes it again.
+    with contextlib.suppress(OSError):
+        assert desk.home.browser()["id"] == dead["id"] or not desk.home.chrome_lives()

@@ -1,0 +1,221 @@
+"""From the release to the end of the turn: which end it is, what is written, and what is never stored (SM-15 .. SM-17, CR-16, LO-05)."""
+
+from __future__ import annotations
+
+import errno
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from gptbridge.core.errors import Failure
+from tests.edge.crashing import Faulty, Quick
+from tests.flow.world import Ground, Worker
+
+
+def later(seconds: float, act: Callable[[], object]) -> None:
+    """In the server's time, which is the real one."""
+    timer = threading.Timer(seconds, act)
+    timer.daemon = True
+    timer.start()
+
+
+@pytest.mark.parametrize("partial", [False, True])
+def test_a_turn_that_the_site_fails(ground: Ground, worker: Worker, partial: bool) -> None:
+    """Case 17: exit 32 at once, never pressed."""
+    ground.on("failed-turn", partial=partial)
+    op = worker.send("Hello there, words enough for two halves")
+    assert (op.state, op.turn, op.slug, op.sent, op.retry, len(ground.sends)) == ("accepted", "failed", "answer-failed", "yes", "never", 1)
+    [turn] = worker.turns(op.conversation_id or "")
+    assert turn.state == "failed" and (turn.section("answer") or "") == (turn.section("answer") or "")
+    assert worker.document()["exit_code"] == 32 and op.ended
+    ground.off("failed-turn")
+    # An old failed turn above does not count.
+    assert worker.send("Again", to=op.conversation_id or "").state == "completed"
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_an_answer_that_was_stopped_in_the_page(ground: Ground, worker: Worker, early: bool) -> None:
+    """Case 25: 0 with a warning; 31 where nothing was written."""
+    ground.on("slow-answer", seconds=6.0 if early else 3.0)
+
+    def stop() -> None:
+        for conversation in ground.site.world.conversations.values():
+            if conversation.turn is not None:
+                conversation.turn.stop()
+    if early:
+        worker.on["sent"] = stop
+    else:
+        worker.on["sent"] = lambda: later(0.4, stop)
+    op = worker.send("Hello there, words enough for several pieces of an answer")
+    assert (op.state, op.turn, op.sent) == ("accepted", "stopped", "yes")
+    doc = worker.document()
+    assert worker.turns(op.conversation_id or "")[0].state == "stopped"
+    if early:
+        assert doc["exit_code"] == 31
+    else:
+        assert (doc["exit_code"], doc["ok"]) == (0, True) and any("stopped" in w for w in doc["warnings"]) and doc["answer"].startswith("You")
+
+
+def test_slow_answers_pauses_and_a_preamble(ground: Ground, worker: Worker) -> None:
+    """Cases 13, 14: silence proves nothing."""
+    ground.on("slow-answer", seconds=0.6)
+    assert worker.send("practice:markdown").state == "completed"
+    ground.on("pause-mid-word", seconds=0.5)
+    op = worker.send("Hello there, a word that is long enough")
+    assert worker.document(op)["answer"].endswith("> Hello there, a word that is long enough")
+    ground.off("pause-mid-word")
+    ground.on("silence", seconds=0.5)
+    op = worker.send("Hello again")
+    assert "> Hello again" in worker.document(op)["answer"] and "Reading the question" in worker.document(op)["thinking"]
+
+
+def test_a_provisional_id_is_never_stored_shown_or_logged(ground: Ground, worker: Worker) -> None:
+    """Case 15."""
+    ground.on("web-url", seconds=0.6)
+    op = worker.send()
+    assert op.state == "completed" and op.conversation_id == ground.sends[0]["conversation_id"]
+    assert not any("WEB" in str(event) for event in worker.front.events)
+    for name in worker.files():
+        assert b"WEB:" not in (ground.path / "home" / name).read_bytes(), name
+
+
+def test_the_newest_is_one_turn_behind(ground: Ground, worker: Worker) -> None:
+    """Case 19: anchored on our message id."""
+    first = worker.send("first words")
+    ground.on("newest-behind", seconds=0.5)
+    op = worker.send("second words", to=first.conversation_id or "")
+    assert op.state == "completed" and worker.document(op)["answer"] == "You said:\n\n> second words"
+
+
+def test_give_up_ends_the_turn_as_abandoned_and_a_later_read_brings_the_answer(ground: Ground) -> None:
+    """CR-16, TL-05, HY-05: 31, and a full turn that names the interrupted block that it replaces."""
+    worker = ground.worker(give_up=20.0)
+    ground.on("slow-answer", seconds=2.0)
+    op = worker.send("Hello there, slowly")
+    assert (op.state, op.turn, op.slug, op.sent) == ("accepted", "abandoned", "answer-lost", "yes")
+    assert worker.document()["exit_code"] == 31
+    [turn] = worker.turns(op.conversation_id or "")
+    assert turn.state == "interrupted"
+    worker.dies()
+    until(lambda: all(c.turn is None or c.turn.done for c in ground.site.world.conversations.values()))
+    reader = ground.worker()
+    found = reader.resume(operation=op.operation_id)
+    turns = reader.turns(op.conversation_id or "")
+    assert [t.state for t in turns] == ["interrupted", "completed"] and turns[1].attr("supersedes") == "1"
+    assert turns[1].section("answer") == "You said:\n\n> Hello there, slowly" and turns[1].attr("op") == op.operation_id
+    assert found.conversation_id == op.conversation_id and len(ground.sends) == 1
+
+
+def until(what: Callable[[], bool], seconds: float = 10.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < deadline, "did not happen"
+        time.sleep(0.01)
+
+
+def test_the_browser_is_lost_in_the_middle_of_an_answer(ground: Ground, worker: Worker) -> None:
+    """Case 26: the partial is kept and marked; a later read brings the rest."""
+    ground.on("slow-answer", seconds=1.0)
+
+    def lost() -> None:
+        worker.seat.session.dead = "disconnected"
+    worker.on["ended"] = lost
+    op = worker.send("Hello there, words enough for several pieces")
+    assert (op.state, op.slug, op.sent) == ("accepted", "still-answering", "yes")
+    [turn] = worker.turns(op.conversation_id or "")
+    assert turn.state == "interrupted" and (turn.section("answer") or "").startswith("You said") and turn.section("error")
+    assert worker.document()["exit_code"] == 30
+    worker.dies()
+    reader = ground.worker()
+    assert reader.resume(operation=op.operation_id).slug == "ok"
+    assert [t.state for t in reader.turns(op.conversation_id or "")] == ["interrupted", "completed"]
+
+
+def test_a_conversation_id_is_shown_only_when_its_lock_receipt_and_registry_row_are_there(ground: Ground, worker: Worker) -> None:
+    """XP-14, RG-05."""
+    other = ground.worker()
+    seen: list[tuple[str, bool, bool]] = []
+
+    def look(event: object) -> None:
+        if isinstance(event, dict) and event["type"] == "meta":
+            conversation_id = event["conversation_id"]
+            row = other.view.operations[worker.id]
+            seen.append((row.state.value, other.world.registry.get(conversation_id) is not None, other.world.locks.is_held(conversation_id)))
+    worker.front.says = look
+    worker.send()
+    assert seen == [("accepted", True, True)]
+
+
+def test_a_front_that_leaves_after_the_dispatch_changes_nothing(ground: Ground, worker: Worker) -> None:
+    """FW-01."""
+    worker.on["sending"] = lambda: setattr(worker.front, "left", True)
+    op = worker.send()
+    assert op.state == "completed" and ground.copy(op.conversation_id or "") == ground.canonical(op.conversation_id or "")
+
+
+# Files that cannot be written
+
+
+def test_the_log_cannot_be_written_after_the_answer(ground: Ground) -> None:
+    """34: it was sent; a later read back brings it."""
+    disk = Quick()
+    worker = ground.worker(disk=disk)
+    real = worker.world.logs.append
+
+    def full(*args: object, **kwargs: object) -> None:
+        raise Failure("state-unwritable", "no space left")
+    worker.world.logs.append = full  # type: ignore[method-assign]
+    with pytest.raises(Failure) as why:
+        worker.send()
+    assert why.value.slug == "record-failed" and worker.op.state == "completed" and len(ground.sends) == 1
+    assert worker.document(slug="record-failed")["exit_code"] == 34
+    worker.world.logs.append = real  # type: ignore[method-assign]
+    worker.dies()
+    reader = ground.worker()
+    assert reader.resume(operation=worker.id).slug == "ok" and len(reader.turns(reader.view.operations[worker.id].conversation_id or "")) == 1
+
+
+@pytest.mark.parametrize("call", ["write", "fsync"])
+def test_every_write_of_a_send_may_fail_once(ground: Ground, call: str) -> None:
+    """DU-04: at most one click, never an exit that contradicts the row; what was sent is found again; the next send works."""
+    for n in range(1, 60):
+        ground.site.world.reset()
+        ground.on("slow-answer", seconds=0.0)
+        place = Ground(ground.path / f"{call}{n}", ground.site)
+        place.path.mkdir()
+        place.worker().dies()  # the home is there: what is made once is another test's
+        disk = Faulty(call, n, errno.EIO)
+        worker = place.worker(disk=disk)
+        raised: Failure | None = None
+        try:
+            worker.send()
+        except Failure as failure:
+            raised = failure
+        assert place.clicks <= 1 and len(place.sends) <= place.clicks
+        row = worker.view.get(worker.id)
+        if row is None:
+            assert raised is not None and raised.slug == "state-unwritable" and not place.sends
+        else:
+            doc = worker.document(row, slug=raised.slug if raised else None)
+            code, sent = doc["exit_code"], doc["sent"]
+            assert {0: "yes", 19: "no", 34: "yes", 40: "unknown", 30: "yes", 31: "yes"}[code] == sent, (n, doc)
+            if place.sends:
+                assert sent != "no", (n, doc)
+        worker.dies()
+        after = place.worker()
+        if place.sends:
+            found = after.resume(operation=worker.id)
+            assert found.slug == "ok" and after.view.operations[worker.id].state == "completed", (n, found)
+        else:
+            again = after.send(id=worker.id)
+            assert again.state in ("completed", "rejected", "uncertain"), (n, again)
+            if row is None or (row.state == "rejected" and row.admissible):
+                assert again.state == "completed"
+        assert after.send("other words").state == "completed"
+        after.dies()
+        if disk.seen[call] < n:
+            assert n > 10, "the fault was never met"
+            return
+    raise AssertionError("more writes than expected")
