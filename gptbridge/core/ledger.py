@@ -2,8 +2,9 @@
 
 A record is one transition, or a note on an operation that keeps its state (`ready_at`; `user_message_id` of the held request; `request`
 released or refused; `turn` and `turn_ended_at`). The first record of the file names format, version and site, and after a pruning
-`base` and `floor`. The fold checks what a writer may not break: who may append (epochs), the tables of `lifecycle`, one receipt per
-operation and one operation per receipt. Framing (seq, sum) is `record`'s secret, not ours.
+`base` and `floor`. A record of its own, `accepted_loss`, is a person's word that records before it are gone. The fold checks what a
+writer may not break: who may append (epochs), the tables of `lifecycle`, one receipt per operation and one operation per receipt.
+Framing (seq, sum) is `record`'s secret, not ours.
 
 Format `ask-gpt-ledger/1`, for example
 {"seq":7,"sum":"0c1f94be","at":"2026-11-29T13:00:05.120Z","operation_id":"01JDX3V9...","state":"claimed","epoch":"0.5f2c","pid":812,
@@ -60,6 +61,7 @@ class Operation:
     dispatched_at: str | None = None
     accepted_at: str | None = None
     completed_at: str | None = None
+    uncertain_at: str | None = None
     updated_at: str | None = None
     blocking_reason: str | None = None
     user_message_id: str | None = None
@@ -135,17 +137,27 @@ class Operation:
 
 @dataclass(slots=True)
 class View:
-    """The fold of a whole ledger. `operations` in order of first admission; `floor` epoch seconds (0.0 = nothing pruned)."""
+    """The fold of a whole ledger. `operations` in order of first admission; `floor` epoch seconds (0.0 = nothing pruned).
+
+    `loss_seq`, `loss_at`, `loss_until`: the last record that accepts a loss, when it was accepted, and until when new work waits for it.
+    """
 
     site: str | None = None
     floor: float = 0.0
     base: int = 0
     last_seq: int = 0
+    loss_seq: int = 0
+    loss_at: float = 0.0
+    loss_until: float = 0.0
     operations: dict[str, Operation] = field(default_factory=dict)
     receipts: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def get(self, operation_id: str) -> Operation | None:
         return self.operations.get(operation_id)
+
+    def is_lossy(self, op: Operation) -> bool:
+        """Its admission lies before an accepted loss: records that show how far it went may be among the lost ones."""
+        return op.order <= self.loss_seq
 
     def unresolved(self) -> list[Operation]:
         return [op for op in self.operations.values() if not op.ended]
@@ -192,8 +204,9 @@ def fold(records: Iterable[tuple[int, Fields]], view: View | None = None, *, wit
             view.floor = max(view.floor, float(fields.get("floor", 0.0)))
         elif "operation_id" in fields:
             _apply(view, seq, fields, with_history, fresh, strict=seq > lossy_until)
-        if "floor" in fields and "format" not in fields:  # a person accepted a loss
+        if "accepted_loss" in fields:
             view.floor = max(view.floor, float(fields["floor"]))
+            view.loss_seq, view.loss_at, view.loss_until = seq, epoch_seconds(fields.get("at")), float(fields["floor"])
         view.last_seq = seq
     return view
 
@@ -239,7 +252,7 @@ def _apply(view: View, seq: int, fields: Fields, with_history: bool, fresh: set[
             setattr(op, name, fields[name])
     if before is not to:
         stamp = f"{to.value}_at"
-        if stamp in ("claimed_at", "dispatched_at", "accepted_at", "completed_at"):
+        if stamp in ("claimed_at", "dispatched_at", "accepted_at", "completed_at", "uncertain_at"):
             setattr(op, stamp, at)
     op.state, op.seq, op.updated_at = to, seq, at
     op.epoch = str(fields.get("epoch", op.epoch))
@@ -278,7 +291,7 @@ def facts_of(op: Operation, fields: Fields) -> Facts:
     """What the guards of a move may know: the row so far and the record that is proposed."""
     receipt = bool(fields.get("conversation_id", op.conversation_id) and fields.get("user_message_id", op.user_message_id))
     return Facts(claimed=op.claimed, dispatched=op.dispatched_at is not None, durable=op.durable, receipt=receipt,
-                 evidence=bool(fields.get("evidence")), person=fields.get("actor") == "person")
+                 evidence=bool(fields.get("evidence")), person=fields.get("actor") == "person", lossy=bool(fields.get("lossy")))
 
 
 def rfc3339(wall: float) -> str:
@@ -339,3 +352,27 @@ def prunable(view: View, ended_before: float) -> list[str]:
 def raised_floor(view: View, gone: Iterable[str]) -> float:
     """The greatest ULID time ever pruned: an unknown id at or below it may have run, so it never runs (RE-05, RE-06)."""
     return max([view.floor, *(time_of(operation_id) for operation_id in gone)])
+
+
+_KEPT = [name for name in Operation.__slots__ if name != "history"]
+
+
+def dump(view: View) -> dict[str, Any]:
+    """The view as JSON values, for a checkpoint; `load` gives it back."""
+    rows = [[getattr(op, name) for name in _KEPT] for op in view.operations.values()]
+    return {"names": _KEPT, "site": view.site, "floor": view.floor, "base": view.base, "last_seq": view.last_seq, "rows": rows}
+
+
+def load(kept: Mapping[str, Any]) -> View:
+    """Raises KeyError, TypeError or ValueError for what `dump` of this version does not give."""
+    if kept["names"] != _KEPT:
+        raise ValueError("another version's view")
+    view = View(kept["site"], float(kept["floor"]), int(kept["base"]), int(kept["last_seq"]))
+    for row in kept["rows"]:
+        op = Operation(**dict(zip(_KEPT, row, strict=True)))
+        op.state = State(op.state)
+        view.operations[op.operation_id] = op
+        if op.conversation_id and op.state in (State.ACCEPTED, State.COMPLETED):
+            for message_id in op.message_ids():
+                view.receipts[(op.conversation_id, message_id)] = op.operation_id
+    return view

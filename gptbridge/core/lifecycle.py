@@ -47,7 +47,7 @@ WITNESS: MappingProxyType[State, frozenset[State]] = MappingProxyType({
 })
 
 RECOVERY: MappingProxyType[State, frozenset[State]] = MappingProxyType({
-    Q: frozenset({R}),
+    Q: frozenset({R, U}),  # U guarded: only where records of it may be lost
     C: frozenset({U}),
     D: frozenset({U}),
     A: frozenset({OK}),  # the turn is read again; nothing else moves
@@ -70,7 +70,8 @@ class IllegalStep(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the guards look at: facts of the row (`claimed`, `dispatched` ever; `durable` end) and of the move itself."""
+    """What the guards look at: facts of the row (`claimed`, `dispatched` ever; `durable` end) and of the move itself. `lossy`: a person
+    accepted that records of its time are gone, so that its last record proves no more that it went no further."""
 
     claimed: bool = False
     dispatched: bool = False
@@ -78,6 +79,7 @@ class Facts:
     receipt: bool = False
     evidence: bool = False
     person: bool = False
+    lossy: bool = False
 
 
 def step(state: State, to: State, role: Role, facts: Facts) -> State:
@@ -86,6 +88,8 @@ def step(state: State, to: State, role: Role, facts: Facts) -> State:
         raise IllegalStep(f"{state} -> {to} is not in the {role} table")
     if to is Q and (facts.claimed or facts.durable):
         raise IllegalStep(f"{state} -> queued: it was claimed once, or the decision was about the request itself")
+    if state is Q and to is U and not facts.lossy:
+        raise IllegalStep("queued -> uncertain: nothing of it is lost, so it never left the host")
     if to is A and not facts.dispatched:
         raise IllegalStep(f"{state} -> accepted: a receipt cannot precede the dispatch")
     if to is A and not (facts.receipt or facts.person):

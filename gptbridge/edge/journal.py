@@ -17,6 +17,7 @@ import os
 import re
 import stat
 import sys
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol
@@ -384,6 +385,7 @@ class Journal:
         self.name = component(name)
         self._disk, self._dir, self._lock = disk, dir_fd, lock
         self._seen: _Seen | None = None
+        self.beginnings = 0  # how often the file was read from its start: another number is another list of records
         self._failed = False  # a write broke off: no further one before `reopen`
         self._distrust = False  # an fsync failed: the file's pages may be lost whatever a later one says
 
@@ -391,6 +393,21 @@ class Journal:
         """The whole file; only what is new is read when it is the file of last time. An absent file is an empty Scan."""
         seen = self._look()
         return seen.scan if seen else Scan()
+
+    def checksum(self, size: int) -> int:
+        """crc32 of the first `size` bytes (of all, where there are fewer)."""
+        with _named(self.name), self._open() as fd:
+            return zlib.crc32(_read_from(self._disk, fd, 0, size)) if fd >= 0 else 0
+
+    def start_at(self, size: int, checksum: int, known: Scan) -> bool:
+        """Go on from a view of the file's first `size` bytes that somebody kept; False, and nothing changed, where these bytes are not
+        the ones of then. Later reads give the records behind them alone."""
+        with _named(self.name), self._open() as fd:
+            if fd < 0 or zlib.crc32(before := _read_from(self._disk, fd, 0, size)) != checksum or len(before) != size:
+                return False
+            found = _regular(self._disk, fd)
+            self._seen = _Seen(known, (found.st_dev, found.st_ino), (before[:512], before[-512:]))
+            return True
 
     def newest(self) -> Iterator[Record]:
         """Valid records, newest first, without reading the whole file; for display (damage is skipped, order is not checked)."""
@@ -463,6 +480,8 @@ class Journal:
         # An inode number can come back after two rewrites, so the bytes at both ends must be the known ones as well.
         if seen and (seen.inode != inode or found.st_size < seen.scan.clean_size or seen.ends != self._ends(fd, seen.scan.clean_size)):
             seen = None
+        if seen is None:
+            self.beginnings += 1
         new = scan(_read_from(self._disk, fd, seen.scan.clean_size if seen else 0), after=seen.scan if seen else None)
         return _Seen(new, inode, self._ends(fd, new.clean_size))
 

@@ -14,7 +14,8 @@ from typing import Any
 from gptbridge.core import ledger as records
 from gptbridge.core.errors import Failure
 from gptbridge.core.ledger import BrokenHistory, Operation, View
-from gptbridge.core.record import Damage, Record, Scan
+from gptbridge.core.record import Damage, Scan
+from gptbridge.edge import checkpoint
 from gptbridge.edge.home import Home
 from gptbridge.edge.host import Host
 from gptbridge.edge.journal import Journal, damaged
@@ -37,12 +38,12 @@ class LedgerFile:
 
     def __init__(self, home: Home, host: Host, *, site: str | None = None, mark: Callable[[], int] = lambda: 0,
                  warn: Callable[[str], None] = lambda text: None) -> None:
-        self._host, self._site, self._mark, self._warn = host, site, mark, warn
+        self._home, self._host, self._site, self._mark, self._warn = home, host, site, mark, warn
         self._lock: Lock | None = home.locks.lock("ledger") if home.locks is not None else None
         self._journal = Journal(home.disk, home.fd, NAME, self._lock or _NoLock())
-        self._view = View()
-        self._ends: tuple[Record, ...] = ()
-        self._folded = 0
+        self._view = checkpoint.load(home, self._journal) or View()
+        self._beginning = self._journal.beginnings
+        self._folded = 0  # records of the journal's present list that are in the view
 
     def view(self) -> View:
         """Everything committed now; damage is refused, since a view with a hole would lie."""
@@ -50,7 +51,7 @@ class LedgerFile:
 
     def history(self, operation_id: str) -> Operation | None:
         """One operation with all its transitions."""
-        scan = self._read()
+        scan = self._whole()
         rows = [(r.seq, r.fields) for r in scan.records if r.fields.get("operation_id") == operation_id]
         return self._checked(lambda: records.fold(rows, with_history=True, lossy_until=_accepted_loss(scan)[0])).get(operation_id)
 
@@ -68,7 +69,7 @@ class LedgerFile:
             at = records.rfc3339(self._host.wall())
             stamped = [{"at": at, **{key: row[key] for key in _LEADING if key in row}, "pid": self._host.pid,
                         **{key: value for key, value in row.items() if key not in _LEADING}} for row in rows]
-            if not scan.records:
+            if not scan.lines:
                 stamped.insert(0, records.first_record(self._site or "", at))
             appended = self._journal.append_all(stamped, expect=scan.next_seq, despite_damage=True)  # `_read` refused what counts
             if appended.sealed:
@@ -97,7 +98,7 @@ class LedgerFile:
     def is_damaged(self) -> bool:
         """Whether a record that was acknowledged is gone, and nobody has accepted that yet."""
         scan = self._journal.read()
-        return bool(_open_damage(scan)) or (scan.records[-1].seq if scan.records else 0) < self._mark()
+        return bool(_open_damage(scan)) or scan.next_seq - 1 < self._mark()
 
     def prune(self, ended_before: float, limit: int) -> list[str]:
         """Forget at most `limit` operations whose turn ended before that time (epoch seconds), oldest first; their ids.
@@ -113,11 +114,23 @@ class LedgerFile:
             if gone:
                 first = {**records.first_record(view.site or self._site or "", records.rfc3339(self._host.wall())),
                          "floor": records.raised_floor(view, gone)}
-                rows = [dict(r.fields) for r in scan.records if r.fields.get("operation_id") not in gone and "format" not in r.fields
-                        and "accepted_loss" not in r.fields]
+                rows = [dict(r.fields) for r in self._whole().records
+                        if r.fields.get("operation_id") not in gone and "format" not in r.fields]
                 self._journal.rewrite(rows, first, expect=scan.next_seq, despite_damage=True)
                 self._fold(self._journal.read())
             return gone
+
+    def checkpoint(self) -> None:
+        """Keep the view, if many records lie behind the kept one; outside of every transaction, and never an error."""
+        scan = self._journal.read()
+        if len(scan.records) > checkpoint.BEHIND and not _open_damage(scan):
+            checkpoint.store(self._home, self._journal, scan, self._fold(scan))
+
+    def _whole(self) -> Scan:
+        """Every record from the file's start, whatever view was kept."""
+        scan = Journal(self._home.disk, self._home.fd, NAME, self._lock or _NoLock()).read()
+        _refuse_damage(scan)
+        return scan
 
     def _read(self) -> Scan:
         scan = self._journal.read()
@@ -133,14 +146,11 @@ class LedgerFile:
 
     def _fold(self, scan: Scan) -> View:
         _refuse_damage(scan)
-        # The same file gone on: its first and its last folded record are the known ones (a pruning renumbers the first).
-        known = self._ends
-        grown = bool(known) and len(scan.records) >= self._folded and known == (scan.records[0], scan.records[self._folded - 1])
+        grown = self._journal.beginnings == self._beginning
         rows = [(r.seq, r.fields) for r in scan.records[self._folded if grown else 0:]]
         lossy = _accepted_loss(scan)[0]
         self._view = self._checked(lambda: records.fold(rows, self._view if grown else None, lossy_until=lossy))
-        self._folded = len(scan.records)
-        self._ends = (scan.records[0], scan.records[-1]) if scan.records else ()
+        self._beginning, self._folded = self._journal.beginnings, len(scan.records)
         if self._site is not None and self._view.site not in (None, self._site):
             raise Failure("bad-config", f"this home belongs to {self._view.site}, not to {self._site}; nothing was sent",
                           "give the other site a home of its own: ASKGPT_HOME")

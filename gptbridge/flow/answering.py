@@ -214,7 +214,7 @@ class Answering:
             facts["stop_phase"] = "confirmed"
         self._op = self._custody.end_turn(self._id, turn.state, f"the site shows the turn as {turn.state}", **facts)
         failure = Failure("answer-failed", "the site failed to answer") if turn.state == "failed" else None
-        recording.write_turn(self._w, self._op, self._prompt, turn, state=turn.state, failure=failure)
+        self._write(turn, turn.state, failure)
         recording.retitle(self._w, self._known_conversation, title)
 
     def _interrupted(self, failure: Failure) -> None:

@@ -20,7 +20,7 @@ from gptbridge.core import ledger as records
 from gptbridge.core.errors import Failure
 from gptbridge.core.ledger import Actor, Operation, View
 from gptbridge.core.lifecycle import IllegalStep, State
-from gptbridge.core.operation import NEW, Payload, check_id, encoded, is_expired
+from gptbridge.core.operation import NEW, Payload, check_id, encoded, is_expired, time_of
 from gptbridge.core.ports import World
 
 WAITING = 32
@@ -71,17 +71,22 @@ class Custody:
             nonlocal fresh, full, spooled
             op = view.get(operation_id)
             if op is not None:
+                if not op.fingerprint:
+                    raise expired(operation_id)  # the record of its admission is lost
                 if op.fingerprint != fingerprint:
                     raise conflict(operation_id)
                 if not op.admissible:
                     return []
+                if view.is_lossy(op):
+                    raise expired(operation_id)  # what it did after its last record may be lost
             else:
                 check_id(operation_id, now)
+                if now < view.loss_until and time_of(operation_id) > view.loss_at:
+                    raise loss_is_fresh(view.loss_until)
                 if is_expired(operation_id, now, view.floor):
                     raise expired(operation_id)
-            if now < view.floor:
-                raise Failure("busy", "records of this home were lost and the loss was accepted; new work waits until "
-                              f"{records.rfc3339(view.floor)}; nothing was sent", "run it again after that time")
+            if now < view.loss_until:
+                raise loss_is_fresh(view.loss_until)
             if len(view.unresolved()) >= UNRESOLVED:
                 raise Failure("queue-full", f"{UNRESOLVED} operations are unresolved; nothing was sent", "ask-gpt ops list")
             if not again and op is None:
@@ -96,8 +101,8 @@ class Custody:
             if waiting(view, payload.target, account) < WAITING:
                 # Under the lock and before the row: no crash leaves a queued row without its text, and no other request of the same id
                 # can put its text there.
-                w.spool.put(operation_id, encoded(payload.prompt or ""))
                 spooled = True
+                w.spool.put(operation_id, encoded(payload.prompt or ""))
                 return [queued]
             full = True
             refusal = Failure("queue-full", f"{WAITING} operations already wait for this target; nothing was sent",
@@ -193,9 +198,12 @@ class Custody:
             if owner not in (None, operation_id):
                 raise Refused(f"this receipt belongs to {owner}")
             if op.state in (State.ACCEPTED, State.COMPLETED):
-                if (op.conversation_id, op.turn_id) != (receipt.conversation_id, receipt.turn_id):
-                    raise Refused(f"{operation_id} was accepted with another receipt")
-                return []
+                if op.turn_id is not None or op.conversation_id not in (None, receipt.conversation_id):
+                    if (op.conversation_id, op.turn_id) != (receipt.conversation_id, receipt.turn_id):
+                        raise Refused(f"{operation_id} was accepted with another receipt")
+                    return []
+                if evidence is None:
+                    raise Refused(f"{operation_id} was accepted by a person")  # its receipt comes later, and with evidence
             fields: dict[str, Any] = {"conversation_id": receipt.conversation_id, "turn_id": receipt.turn_id}
             if op.user_message_id is None:
                 fields["user_message_id"] = receipt.user_message_id
@@ -277,7 +285,11 @@ class Custody:
                                                   stop_phase="uncertain"))
                         continue
                     changed.append(op.operation_id)
-                    if op.state is State.QUEUED:
+                    if view.is_lossy(op):
+                        # A queued one too: that it was claimed and dispatched may stand in the records that are gone.
+                        moves.append(records.move(op, State.UNCERTAIN, epoch=op.epoch, actor="recovery", lossy=True,
+                                                  reason=f"owner gone, last seen {op.state.value}, and records of its time are lost"))
+                    elif op.state is State.QUEUED:
                         gone = Failure("browser", "the process that was to send this ended before it did; nothing was sent", "run it again")
                         moves.append(records.move(op, State.REJECTED, epoch=op.epoch, actor="recovery", reason="owner gone while queued",
                                                   **records.failure_fields(gone)))
@@ -342,13 +354,19 @@ def expired(operation_id: str) -> Failure:
                    "never send it again under a new id before looking in the log of its conversation")
 
 
+def loss_is_fresh(until: float) -> Failure:
+    return Failure("busy", "records of this home were lost and the loss was accepted; new work waits until "
+                   f"{records.rfc3339(until)}; nothing was sent", "run it again after that time, without an operation id of before")
+
+
 def refuse_equal(view: View, payload: Payload, now: float) -> None:
     """A new operation equal in text and target to one whose fate nobody has seen: an outer wrapper that runs a prompt again because it
     thinks that the first run hangs. Only `--again` lifts it (design 4)."""
     for op in view.operations.values():
         if op.prompt_sha256 != payload.prompt_sha256 or op.target != payload.target:
             continue
-        recent = op.state is State.UNCERTAIN and (op.looked_at is None or now - records.epoch_seconds(op.updated_at) < UNCERTAIN_S)
+        recent = op.state is State.UNCERTAIN and (
+            (op.looked_at or "") < (op.uncertain_at or "") or now - records.epoch_seconds(op.uncertain_at) < UNCERTAIN_S)
         unseen = op.front == "gone" and op.shown_at is None and op.sent != "no"
         if recent or unseen:
             what = "it is not known whether it was sent" if recent else "its answer has not been shown yet"

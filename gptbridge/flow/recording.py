@@ -35,8 +35,8 @@ def write_turn(w: World, op: Operation, prompt: str, turn: SiteTurn | None, *, s
                answer: str | None = None, failure: Failure | None = None) -> None:
     """Append the turn of our own operation, fsynced, then replace the copy. `turn` is the site's account of it, if it could be read."""
     name = log_name(op)
-    if turn is not None:
-        thinking, answer = turn.thinking, turn.answer
+    if turn is not None:  # a failed turn may have lost the words that were streamed: they are kept
+        thinking, answer = turn.thinking or thinking, answer if turn.answer is None else turn.answer
     sections: list[tuple[str, str]] = [("prompt", prompt)]
     if thinking:
         sections.append(("thinking", thinking))

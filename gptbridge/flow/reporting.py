@@ -1,13 +1,18 @@
-"""The outcome of a sending command, rebuilt from ledger and log, so that a replay says what the first run said."""
+"""The outcome of a sending command, rebuilt from ledger and log, so that a replay says what the first run said; and who has seen it.
+
+An answer that its own command did not live to show is noted as such, until a command has shown it: till then an equal request is refused
+unless `--again` (design 4).
+"""
 
 from __future__ import annotations
 
 from gptbridge.core.errors import Failure
-from gptbridge.core.ledger import Operation, failure_of
+from gptbridge.core.ledger import Operation, failure_of, rfc3339
 from gptbridge.core.lifecycle import State
-from gptbridge.core.ports import Ledger, Logs, Registry
+from gptbridge.core.ports import Ledger, Logs, Registry, World
 from gptbridge.core.result import UNREADABLE, Outcome
 from gptbridge.flow import recording
+from gptbridge.flow.custody import Custody
 
 
 def outcome_of(command: str, op: Operation, ledger: Ledger, logs: Logs, registry: Registry, *, slug: str | None = None,
@@ -30,3 +35,19 @@ def outcome_of(command: str, op: Operation, ledger: Ledger, logs: Logs, registry
             said = "answer-lost"
     return Outcome(command, said, failure or (failure_of(op) if said == op.slug else None), op, block, conversation, log=copied,
                    log_canonical=canonical, warnings=warnings)
+
+
+def note_gone(w: World, custody: Custody, op: Operation) -> Operation:
+    """By the worker, at its end: the front that was to show this answer is gone."""
+    if op.front is None and op.sent != "no" and w.caller.gone():
+        return custody.note(op.operation_id, "nobody waits for its answer any more", front="gone")
+    return op
+
+
+def note_shown(w: World, custody: Custody, op: Operation) -> Operation:
+    """By a command that is about to show the turn of an operation whose own front was gone; once."""
+    if op.front != "gone" or op.shown_at is not None or not op.ended or w.caller.gone():
+        return op
+    if recording.turn_of(w.logs.read(recording.log_name(op)), op) is None:
+        return op  # nothing is there to be shown yet
+    return custody.note(op.operation_id, "its answer was shown", actor="resume", shown_at=rfc3339(w.clock.now().wall))

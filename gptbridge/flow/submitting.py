@@ -11,6 +11,7 @@ from gptbridge.core.ledger import Operation
 from gptbridge.core.lifecycle import State
 from gptbridge.core.operation import Payload
 from gptbridge.core.ports import World
+from gptbridge.flow import reporting
 from gptbridge.flow.custody import Custody
 from gptbridge.flow.sending import Sending
 
@@ -18,21 +19,25 @@ POLL_S = 0.1
 RECEIPT_S = 60.0  # --wait 0 leaves at the receipt, at the latest this long after dispatch
 
 
-def submit(w: World, custody: Custody, operation_id: str, payload: Payload, *, account: str | None, folder: str | None) -> Operation:
-    """The operation's row when this command is done with it. Raises Failure for what left no row, or could not be recorded."""
+def submit(w: World, custody: Custody, operation_id: str, payload: Payload, *, account: str | None, folder: str | None,
+           again: bool = False) -> Operation:
+    """The operation's row when this command is done with it. Raises Failure for what left no row, or could not be recorded.
+
+    `again`: a person's word that a request equal to one of unknown fate is meant to be sent once more (`--again`).
+    """
     custody.recover()
     until = w.clock.now().boottime + w.settings.queue_wait
     while True:
-        admission = custody.admit(operation_id, payload, account=account, folder=folder)
+        admission = custody.admit(operation_id, payload, account=account, folder=folder, again=again)
         op = admission.operation
         w.caller.emit({"type": "operation", "operation_id": operation_id, "fresh": admission.fresh})
         if admission.fresh:
             w.logs.prepare()
             Sending(w, custody, op, payload.prompt or "").run()
-            return w.ledger.view().operations[operation_id]
+            return reporting.note_gone(w, custody, w.ledger.view().operations[operation_id])
         op = _followed(w, custody, op, until)
         if not op.admissible:
-            return op
+            return reporting.note_shown(w, custody, op)
 
 
 def _followed(w: World, custody: Custody, op: Operation, until: float) -> Operation:

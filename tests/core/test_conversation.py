@@ -536,21 +536,21 @@ def test_a_deep_and_large_conversation_is_read_fast() -> None:
         doc.final(f"a{number}", ("**words** and \\( x \\) " * 150) + "\ue200cite\ue202turn0search0\ue201 end")
     raw = json.dumps(doc.data, ensure_ascii=False)
     assert len(raw) > 8_000_000
-    began = time.perf_counter()
+    began = time.process_time()
     document = json.loads(raw)
-    loads = time.perf_counter() - began
-    began = time.perf_counter()
+    loads = time.process_time() - began
+    began = time.process_time()
     found = read(document)
-    took = time.perf_counter() - began
+    took = time.process_time() - began
     assert len(found.turns) == 1500 and found.turns[-1].answer is not None and found.turns[-1].answer.endswith(" end")
     assert took < 3 * loads + 0.5, (took, loads)
-    began = time.perf_counter()
+    began = time.process_time()
     assert completed_by(document, "u0") is not None and find_message(document, "A1499") is not None
-    assert time.perf_counter() - began < 3 * loads + 0.5
+    assert time.process_time() - began < 3 * loads + 0.5
 
 
 def test_long_runs_of_pictures_answers_and_marks_stay_linear() -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     doc = Doc()
     doc.user("u", "draw")
     for number in range(3000):
@@ -565,7 +565,7 @@ def test_long_runs_of_pictures_answers_and_marks_stay_linear() -> None:
     assert done is not None and done.final_node_id == "a9998"
     wide.final("marks", "\ue200a\ue202[x\n" * 20_000 + "[](sandbox:/(" * 20_000 + "【1†" * 20_000, parent="u")
     assert completed_by(wide.data, "u") is not None
-    assert time.perf_counter() - began < 10.0
+    assert time.process_time() - began < 10.0
 
 
 # The shared conversation files, where they are at hand

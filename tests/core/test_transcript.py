@@ -318,17 +318,17 @@ def test_tail_from_the_end_does_not_depend_on_the_size():
     def cost(log: bytes) -> float:
         chunk, best = log[-1024:], 9.0
         for _ in range(5):
-            start = time.perf_counter()
+            start = time.process_time()
             for _ in range(100):
                 tail_from_end(chunk, len(log))
-            best = min(best, time.perf_counter() - start)
+            best = min(best, time.process_time() - start)
         return best
 
     assert cost(big) < 5 * cost(small)
-    start = time.perf_counter()
+    start = time.process_time()
     log = parse(big)
     # 25 to 60 MB/s when the machine is quiet; this bound only catches a quadratic reader.
-    assert len(big) / (time.perf_counter() - start) > 5e6
+    assert len(big) / (time.process_time() - start) > 5e6
     assert log.blocks[79].sections == (turn,)
 
 
@@ -336,10 +336,10 @@ def test_tail_from_the_end_does_not_depend_on_the_size():
     "text", ["\n" * 300_000, "\0" * 100_000, "` `` ``` " * 40_000 + "<b>", "  ```\n" * 60_000 + "<b>", "[a]:" * 90_000 + "<b>"]
 )
 def test_hostile_texts_take_linear_time(text):
-    start = time.perf_counter()
+    start = time.process_time()
     log = parse(write([("turn", [Section("answer", text)], "completed")]))
     assert sound(log) and log.blocks[0].section("answer") == text
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
 
 
 # Other hands

@@ -1,0 +1,181 @@
+"""A page or a site that is not as it should be: the stated exit code, what is said of the message, and what the site got. Never twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.browser.real import Desk, Home, Ran, Site, until
+
+pytestmark = pytest.mark.browser
+
+
+@dataclass(frozen=True)
+class Case:
+    """`sent`: what the document says; `seen`: arrivals at the site; `says`: a word of the message."""
+
+    scenarios: tuple[str, ...]
+    code: int
+    sent: str
+    seen: int
+    says: str = ""
+    prompt: str = "a plain question"
+
+    def __str__(self) -> str:
+        return " ".join(self.scenarios)
+
+
+BEFORE_THE_CLICK = (
+    Case(("signed-out",), 12, "no", 0, "signed in"),
+    Case(("challenge",), 12, "no", 0, "human check"),
+    Case(("throttled",), 11, "no", 0, "Too many requests"),
+    Case(("draft:text=\"somebody's own words\"",), 12, "no", 0, "draft"),
+    Case(("work-mode",), 15, "no", 0, "mode"),
+    Case(("truncate-composer:at=10",), 15, "no", 0, "did not keep the text"),
+    Case(("paste-becomes-file:at=10",), 15, "no", 0, "", "a text of more than ten characters, " * 200),
+)
+AT_THE_GATE = (
+    Case(("send-from-worker",), 15, "no", 0, "shared_worker"),
+    Case(("send-by-socket",), 15, "no", 0, "socket"),
+    Case(("send-by-beacon",), 15, "no", 0),
+)
+REFUSED_BY_THE_SITE = (
+    Case(("site-429:status=429,clears_in=120",), 11, "no", 1, "429"),
+    Case(("site-429:status=413",), 17, "no", 1, "413"),
+    Case(("site-429:status=403",), 12, "no", 1, "403"),
+    Case(("site-429:status=418",), 15, "no", 1, "418"),
+)
+
+
+def check(desk: Desk, case: Case) -> Ran:
+    desk.site.scenarios(*case.scenarios)
+    ran = desk.json("send", case.prompt)
+    assert (ran.code, ran.doc["sent"]) == (case.code, case.sent), ran
+    sends = desk.site.sends()
+    assert len(sends) == case.seen and len({one["message_id"] for one in sends}) == case.seen, sends
+    assert case.says in ran.doc["error"]["message"] if case.code else ran.doc["error"] is None, ran
+    return ran
+
+
+@pytest.mark.parametrize("case", BEFORE_THE_CLICK, ids=str)
+def test_refused_before_the_click(desk: Desk, case: Case) -> None:
+    ran = check(desk, case)
+    assert ran.doc["state"] == "rejected" and ran.doc["dispatched_at"] is None and "nothing was sent" in ran.doc["error"]["message"]
+    assert ran.doc["retry"] == ("later" if case.code == 11 else "after-fix")
+    assert ran.seconds < 15, "no hang"
+
+
+@pytest.mark.parametrize("case", AT_THE_GATE, ids=str)
+def test_a_road_that_cannot_be_held(desk: Desk, case: Case) -> None:
+    ran = check(desk, case)
+    assert ran.doc["state"] == "rejected" and ran.doc["retry"] == "never" and ran.seconds < 20
+    desk.site.reset()
+    assert desk.run("send", "and now by the usual road").code == 0, "the next composer is empty, the next gate whole"
+    assert len(desk.site.sends()) == 1
+
+
+@pytest.mark.parametrize("case", REFUSED_BY_THE_SITE, ids=str)
+def test_refused_by_the_site(desk: Desk, case: Case) -> None:
+    ran = check(desk, case)
+    assert ran.doc["state"] == "rejected" and ran.doc["retry"] == "never"
+    refusal = desk.operation(ran.doc["operation_id"])["refusal"]
+    assert refusal["status"] == desk.site.sends()[0]["answered"]
+    if refusal["status"] == 429:
+        assert (refusal["code"], refusal["clears_in"]) == ("model_cap_exceeded", 120)
+
+
+GOES_ON = (
+    ("nervous-click",), ("service-worker",), ("web-url:seconds=1.5",), ("rewrites-ids",), ("thinking:seconds=1",), ("send-502:times=1",),
+    ("page-retries:times=3", "send-502"), ("page-retries:times=3", "connection-drops:frames=1"), ("connection-drops",), ("newest-behind:seconds=1",),
+    ("localised:language=\"es\"",), ("stop-control-elsewhere",), ("pause-mid-word:seconds=2",),
+)
+
+
+@pytest.mark.parametrize("scenarios", GOES_ON, ids=" ".join)
+def test_sent_once_and_answered(desk: Desk, scenarios: tuple[str, ...]) -> None:
+    desk.site.scenarios(*scenarios)
+    ran = desk.json("send", "ask me once")
+    assert ran.code == 0, ran
+    doc = ran.doc
+    assert (doc["sent"], doc["state"]) == ("yes", "completed") and "ask me once" in doc["answer"]
+    sends = desk.site.sends()
+    assert len({one["message_id"] for one in sends}) == 1
+    assert len(sends) == 1 or scenarios == ("connection-drops",), "copies come from Chrome's network stack alone"
+    conversation = doc["conversation_id"]
+    mine = [node for node in desk.site.conversation(conversation)["mapping"].values() if (node["message"] or {}).get("author", {}).get("role") == "user"
+            and not node["message"]["metadata"].get("is_visually_hidden_from_conversation")]
+    assert len(mine) == 1, "the conversation holds it once"
+    receipt = desk.operation(doc["operation_id"])["receipt"]
+    assert receipt["user_message_id"] == sends[0]["message_id"]
+    assert (receipt["site_message_id"] or receipt["user_message_id"]) == mine[0]["id"]
+    assert "WEB:" not in ran.out.decode() + ran.err + desk.log(conversation).decode()
+    if "thinking" in scenarios[0]:
+        assert doc["thinking"] and "## thinking" not in doc["answer"]
+
+
+def test_a_turn_that_fails(desk: Desk) -> None:
+    desk.site.scenarios("failed-turn:partial=true")
+    ran = desk.json("send", "fail, please")
+    assert (ran.code, ran.doc["sent"], ran.doc["state"]) == (32, "yes", "accepted"), ran
+    assert len(desk.site.sends()) == 1, "Retry is not pressed"
+    desk.site.end("failed-turn")
+    again = desk.json("resume", ran.doc["conversation_id"], "another one")
+    assert again.code == 0 and len(desk.site.sends()) == 2, again
+
+
+def test_a_redirected_send_is_never_silently_sent(desk: Desk) -> None:
+    """The released request is answered with a 307: its second half never leaves, and nobody claims to know what became of the first."""
+    desk.site.scenarios("redirect-307")
+    ran = desk.json("send", "go elsewhere", "--wait", "2")
+    assert (ran.code, ran.doc["sent"]) == (40, "unknown"), ran
+    assert [one["answered"] for one in desk.site.sends()] == [307]
+
+
+def test_a_draft_of_our_own_is_cleared(desk: Desk) -> None:
+    assert desk.run("send", "left behind by ourselves").code == 0
+    desk.site.scenarios('draft:text="left behind by ourselves"')
+    ran = desk.json("send", "something else")
+    assert ran.code == 0, ran
+    assert [one["text"] for one in desk.site.sends()] == ["left behind by ourselves", "something else"]
+
+
+def test_another_account(desk: Desk, tmp_path: Path) -> None:
+    """A conversation of one account is not continued under another; a new one is started where nothing names an account."""
+    mine = desk.json("send", "mine").doc
+    desk.site.scenarios("other-account")
+    for words in (("resume", mine["conversation_id"], "from another"), ("resume", mine["conversation_id"])):
+        ran = desk.json(*words)
+        assert (ran.code, ran.doc["sent"]) == (13, "no"), ran
+        assert ran.doc["retry"] == "after-fix" and mine["account"] in ran.doc["error"]["message"]
+    assert len(desk.site.sends()) == 1
+    other = desk.json("send", "theirs")
+    assert other.code == 0 and other.doc["account"].startswith("user-0001/"), other
+    config = desk.home.path / "config.yaml"
+    config.write_text(f"account: {mine['account']}\n")
+    try:
+        ran = desk.json("send", "for the first account alone")
+    finally:
+        config.unlink()
+    assert (ran.code, ran.doc["sent"]) == (13, "no") and len(desk.site.sends()) == 2, ran
+
+
+def test_a_conversation_that_is_not_there_any_more(desk: Desk) -> None:
+    gone = desk.json("send", "soon gone").doc["conversation_id"]
+    desk.site.reset()
+    ran = desk.json("resume", gone, "anybody there?")
+    assert (ran.code, ran.doc["sent"]) == (14, "no") and not desk.site.sends(), ran
+
+
+def test_a_click_that_the_page_swallows(desk: Desk) -> None:
+    """Case 1: 30 s later nothing has left, the composer is empty again, and the next message goes out alone."""
+    desk.site.scenarios("swallow-click")
+    ran = desk.json("send", "swallowed", seconds=90)
+    assert (ran.code, ran.doc["sent"], ran.doc["state"], ran.doc["retry"]) == (15, "no", "rejected", "never"), ran
+    assert 30 < ran.seconds < 45 and not desk.site.sends()
+    desk.site.end("swallow-click")
+    after = desk.json("send", "not swallowed")
+    assert after.code == 0 and [one["text"] for one in desk.site.sends()] == ["not swallowed"], after

@@ -1,0 +1,193 @@
+"""The line of an account: gaps under every clock, one in flight, the first admitted first (RL-01 .. RL-11, XP-02, AD-38, case 40, 54)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from gptbridge.core.pacing import Gap
+from gptbridge.flow.sending import Sending
+from tests.flow.world import Ground, Worker
+
+YEAR = 365.25 * 86400
+ACCOUNT = "user-0000"
+
+
+def sent_at(ground: Ground, worker: Worker) -> None:
+    worker.on["click"] = lambda: ground.clicked.append(ground.time.boottime)  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+def clicked(ground: Ground) -> Callable[[], list[float]]:
+    ground.clicked = []  # type: ignore[attr-defined]
+    return lambda: ground.clicked  # type: ignore[attr-defined,no-any-return]
+
+
+def test_two_sends_are_a_gap_apart_and_it_is_said(ground: Ground, clicked: Callable[[], list[float]]) -> None:
+    for n in range(4):
+        worker = ground.worker(gap=Gap(60.0))
+        sent_at(ground, worker)
+        assert worker.send(f"words {n}").state == "completed"
+        said = worker.front.of("ratelimit")
+        assert (len(said) == 1 and 50.0 < said[0]["wait_s"] <= 75.0) if n else not said  # RL-07
+        worker.dies()
+    gaps = [b - a for a, b in zip(clicked(), clicked()[1:], strict=False)]
+    assert all(60.0 <= gap <= 76.0 for gap in gaps), gaps
+
+
+@pytest.mark.parametrize("step", [3600.0, -3600.0, 10 * YEAR, -10 * YEAR])
+@pytest.mark.parametrize("when", ["before", "while"])
+def test_no_step_of_the_wall_clock_changes_the_gap(ground: Ground, clicked: Callable[[], list[float]], step: float, when: str) -> None:
+    """RL-11."""
+    first, second = ground.worker(gap=Gap(60.0)), ground.worker(gap=Gap(60.0))
+    sent_at(ground, first)
+    sent_at(ground, second)
+    first.send("one")
+
+    def jump() -> None:
+        ground.time.wall += step
+    if when == "before":
+        jump()
+    else:
+        ground.time.at(20.0, jump)
+    assert second.send("two").state == "completed"
+    a, b = clicked()
+    assert 60.0 <= b - a <= 76.0
+
+
+@pytest.mark.parametrize(("step", "shortest"), [(0.0, 60.0), (30.0, 30.0), (3600.0, 0.0), (-3600.0, 60.0), (-10 * YEAR, 60.0), (10 * YEAR, 0.0)])
+def test_after_a_reboot_the_wall_clock_within_bounds(
+        ground: Ground, clicked: Callable[[], list[float]], step: float, shortest: float) -> None:
+    first = ground.worker(gap=Gap(60.0))
+    first.send("one")
+    first.dies()
+    ground.time.reboot()
+    ground.time.wall += step
+    begun = ground.time.boottime
+    second = ground.worker(gap=Gap(60.0))
+    sent_at(ground, second)
+    assert second.send("two").state == "completed"
+    assert shortest - 2.0 <= clicked()[0] - begun <= 77.0
+
+
+def test_the_stamp_is_taken_at_the_dispatch_and_not_at_the_reply(ground: Ground, clicked: Callable[[], list[float]]) -> None:
+    """RL-05, SM-10: the account is free as soon as the request is released."""
+    first, second = ground.worker(gap=Gap(60.0)), ground.worker(gap=Gap(60.0))
+    sent_at(ground, first)
+    sent_at(ground, second)
+    first.front.says = lambda event: second.send("two") and None if event["type"] == "meta" else None  # the first one is not answered yet
+    assert first.send("one").state == "completed"
+    assert second.op.state == "completed" and 60.0 <= clicked()[1] - clicked()[0] <= 76.0
+
+
+def test_no_lock_but_conversation_and_seat_is_held_while_sleeping(ground: Ground) -> None:
+    """RL-03, XP-17."""
+    first = ground.worker(gap=Gap(60.0))
+    op = first.send("one")
+    locks = first.home.locks
+    assert locks is not None
+    seen: list[set[str]] = []
+    ground.time.at(30.0, lambda: seen.append({lock.kind for lock in locks.held}))
+    first.send("two", to=op.conversation_id or "")
+    assert seen == [{"owner", "seat", "conversation"}]
+
+
+def test_nothing_is_claimed_while_another_of_the_account_is_in_flight(ground: Ground, worker: Worker) -> None:
+    """XP-02."""
+    other = ground.worker()
+    other.admit("other words")
+    worker.front.says = lambda event: None
+    states: list[str] = []
+
+    def claimed_by_the_other() -> None:
+        worker.on.pop("paste")
+        other.custody.ready(other.id, f"{ACCOUNT}/{account_id(ground)}")
+        assert other.custody.claim(other.id, f"{ACCOUNT}/{account_id(ground)}", first=lambda view: True) is not None
+        ground.time.at(5.0, lambda: other.custody.dispatch(other.id) and None)
+        ground.time.at(9.0, lambda: states.append(worker.op.state))
+        ground.time.at(10.0, lambda: other.custody.released(other.id) and None)
+    worker.on["paste"] = claimed_by_the_other
+    begun = ground.time.boottime
+    op = worker.send("our words")
+    assert op.state == "completed" and states == ["queued"] and ground.time.boottime - begun >= 10.0
+    assert worker.happened.count("paste") == 2 and worker.happened.count("click") == 1  # it did not wait with its text typed
+    assert other.op.state == "dispatched"
+
+
+def account_id(ground: Ground) -> str:
+    from gptbridge.practice.world import FIRST
+    return FIRST.account_id
+
+
+def test_a_dead_owners_claim_does_not_hold_the_account(ground: Ground, worker: Worker) -> None:
+    other = ground.worker()
+    other.admit("other words")
+    whose = f"{ACCOUNT}/{account_id(ground)}"
+    other.custody.ready(other.id, whose)
+    other.custody.claim(other.id, whose, first=lambda view: True)
+    ground.time.at(3.0, other.dies)
+    assert worker.send("our words").state == "completed" and worker.view.operations[other.id].state == "uncertain"
+
+
+def test_the_one_admitted_first_goes_first(ground: Ground, clicked: Callable[[], list[float]]) -> None:
+    """AD-38, case 40."""
+    first, second = ground.worker(gap=Gap(2.0)), ground.worker(gap=Gap(2.0))
+    order: list[str] = []
+    first.on["click"] = lambda: order.append("first")
+    second.on["click"] = lambda: order.append("second")
+    first.admit("one")
+    first.custody.ready(first.id, f"{ACCOUNT}/{account_id(ground)}")
+    ground.time.at(4.0, lambda: Sending(first.world, first.custody, first.op, "one").run())
+    assert second.send("two").state == "completed"
+    assert order == ["first", "second"] and first.op.state == "completed"
+
+
+def test_one_that_is_not_ready_holds_nobody_up(ground: Ground, worker: Worker) -> None:
+    ground.worker().admit("prepares for ever")
+    begun = ground.time.boottime
+    assert worker.send("two").state == "completed" and ground.time.boottime - begun < 5.0
+
+
+def test_one_that_does_not_take_its_turn_is_passed_over_after_10_s(ground: Ground, worker: Worker) -> None:
+    other = ground.worker()
+    other.admit("hangs")
+    other.custody.ready(other.id, f"{ACCOUNT}/{account_id(ground)}")
+    begun = ground.time.boottime
+    assert worker.send("two").state == "completed"
+    assert 10.0 <= ground.time.boottime - begun < 13.0 and other.op.state == "queued"
+
+
+def test_another_accounts_line_is_another_line(ground: Ground, worker: Worker) -> None:
+    """RL-10."""
+    slow = ground.worker(gap=Gap(60.0))
+    slow.send("one")
+    ground.on("other-account")
+    begun = ground.time.boottime
+    other = ground.worker(gap=Gap(60.0))
+    assert other.send("two").state == "completed" and ground.time.boottime - begun < 5.0
+
+
+def test_a_resume_waits_for_the_turn_before_it_in_its_conversation(ground: Ground, worker: Worker) -> None:
+    """XP-13, SM-11."""
+    op = worker.send("one")
+    second = ground.worker()
+    assert worker.home.locks is not None
+    lock = worker.home.locks.lock("conversation", op.conversation_id or "")
+    lock.acquire()
+    ground.time.at(8.0, lock.release)
+    begun = ground.time.boottime
+    assert second.send("two", to=op.conversation_id or "").state == "completed"
+    assert ground.time.boottime - begun >= 8.0 and second.turns(op.conversation_id or "")[1].section("prompt") == "two"
+
+
+def test_windows_of_dead_owners_are_buried_first(ground: Ground) -> None:
+    """GT-18."""
+    dead = ground.worker(seats=2)
+    dead.on["paste"] = dead.dies
+
+    with pytest.raises(BaseException):  # noqa: B017 - whatever a process with no descriptors left runs into
+        dead.send("one")
+    living = ground.worker(seats=2)
+    assert living.send("two").state == "completed"
+    assert living.browser.buried == ["window-1"] and living.view.operations[dead.id].state == "rejected"

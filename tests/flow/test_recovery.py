@@ -1,0 +1,234 @@
+"""Recovery has only the ledger: which bin, once, and never the page (CR-01 .. CR-20). And a process killed before each of its writes."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from gptbridge.core.ledger import Operation
+from gptbridge.edge.journal import Disk
+from tests.edge.crashing import Killer, Tap, child, status
+from tests.flow.world import Ground, Worker
+
+WHO = "user-0000"
+
+
+def reach(worker: Worker, state: str, prompt: str = "Hello") -> Operation:
+    """A row in that state, as its witness writes it."""
+    custody = worker.custody
+    worker.admit(prompt)
+    steps: list[tuple[str, Callable[[], object]]] = [
+        ("queued", lambda: custody.ready(worker.id, WHO)), ("claimed", lambda: custody.claim(worker.id, WHO, first=lambda view: True)),
+        ("dispatched", lambda: custody.dispatch(worker.id)), ("held", lambda: custody.held(worker.id, f"message-{worker.id}", "parent")),
+        ("released", lambda: custody.released(worker.id))]
+    for name, step in steps:
+        step()
+        if name == state:
+            break
+    return worker.op
+
+
+@pytest.mark.parametrize(("state", "bin_", "slug"), [
+    ("queued", "rejected", "browser"), ("claimed", "uncertain", "uncertain"), ("dispatched", "uncertain", "uncertain"),
+    ("held", "uncertain", "uncertain"), ("released", "uncertain", "uncertain")])
+def test_the_bins(ground: Ground, worker: Worker, state: str, bin_: str, slug: str) -> None:
+    """CR-01, CR-03 .. CR-06, CR-08, CR-09, SM-22, case 52."""
+    before = reach(worker, state)
+    other = ground.worker()
+    assert other.custody.recover() == [] and other.view.operations[worker.id].state == before.state  # its owner lives (CR-20, case 51)
+    worker.dies()
+    [row] = other.custody.recover()
+    assert (row.state, row.slug, row.dispatched_at is None) == (bin_, slug, state in ("queued", "claimed"))
+    assert row.admissible == (state == "queued")
+    lines = ground.ledger_lines()
+    assert other.custody.recover() == [] and ground.ledger_lines() == lines
+    assert other.browser.seats == [] and ground.sends == []
+    history = other.world.ledger.history(worker.id)  # type: ignore[attr-defined]
+    assert (history.history[-1]["actor"], history.history[-1]["to"]) == ("recovery", bin_)
+    # No id but the queued one is ever clicked again.
+    op = other.send(id=worker.id)
+    assert (op.state == "completed" and op.attempt == 2) if state == "queued" else (op.state == bin_ and other.browser.seats == [])
+
+
+def test_what_has_ended_and_what_was_accepted_is_left_alone(ground: Ground, worker: Worker) -> None:
+    """CR-10, CR-11."""
+    worker.send("one")
+    ground.on("signed-out")
+    worker.send("two")
+    ground.off("signed-out")
+    ground.on("failed-turn")
+    worker.send("three")
+    lines = ground.ledger_lines()
+    worker.dies()
+    other = ground.worker()
+    assert other.custody.recover() == [] and ground.ledger_lines() == lines
+
+
+def test_the_same_crash_point_ends_otherwise_for_its_witness(ground: Ground) -> None:
+    """CR-07: claimed is rejected by the witness and uncertain by recovery; a caller without the claim can do nothing (SM-20, SM-21)."""
+    from gptbridge.core.errors import Failure
+    from gptbridge.flow.custody import Refused
+    worker, other = ground.worker(), ground.worker()
+    reach(worker, "claimed")
+    with pytest.raises(Refused):
+        other.custody.fail(worker.id, Failure("browser", "m"), nothing_left=True)
+    assert worker.custody.fail(worker.id, Failure("browser", "m"), nothing_left=True).state == "rejected"
+    for again in (lambda: worker.custody.fail(worker.id, Failure("browser", "m"), nothing_left=True),
+                  lambda: worker.custody.stop(worker.id, "front", Failure("terminated", "m"))):
+        with pytest.raises(Refused):
+            again()
+
+
+def test_claim_and_dispatch_give_nothing_in_the_wrong_state(ground: Ground, worker: Worker) -> None:
+    """SM-04 .. SM-06, SM-12 .. SM-14."""
+    from gptbridge.flow.custody import Receipt, Refused
+    reach(worker, "queued")
+    receipt = Receipt("68c1d2e3-0000-8000-8000-000000000001", f"message-{worker.id}", "turn")
+    assert worker.custody.dispatch(worker.id) is None
+    assert ground.worker().custody.claim(worker.id, WHO, first=lambda view: True) is None  # another epoch
+    assert worker.custody.claim(worker.id, WHO, first=lambda view: False) is None
+    assert worker.custody.claim(worker.id, WHO, first=lambda view: True) is not None
+    assert worker.custody.claim(worker.id, WHO, first=lambda view: True) is None or worker.op.state == "claimed"
+    with pytest.raises(Refused):
+        worker.custody.accept(worker.id, receipt)
+    assert worker.custody.dispatch(worker.id) is not None and worker.custody.dispatch(worker.id) is None
+    worker.custody.held(worker.id, receipt.user_message_id, None)
+    worker.custody.released(worker.id)
+    worker.custody.accept(worker.id, receipt)
+    lines = ground.ledger_lines()
+    worker.custody.accept(worker.id, receipt)
+    for other in (Receipt("68c1d2e3-0000-8000-8000-000000000002", receipt.user_message_id, "turn"),
+                  Receipt(receipt.conversation_id, receipt.user_message_id, "another turn")):
+        with pytest.raises(Refused):
+            worker.custody.accept(worker.id, other)
+    assert ground.ledger_lines() == lines
+
+
+def test_every_command_recovers_before_it_waits(ground: Ground, worker: Worker) -> None:
+    reach(worker, "claimed", "old words")
+    worker.dies()
+    other = ground.worker()
+    assert other.send("new words").state == "completed" and other.view.operations[worker.id].state == "uncertain"
+
+
+# Killed before each of its writes
+
+
+class Counter(Tap):
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        super().__init__(lambda name, args: self.calls.append(name))
+
+
+class MutationKiller(Killer):
+    """Counts only calls that change what the next process finds, and the fsyncs, between which the page goes on."""
+
+    def _count(self, name: str, args: tuple[Any, ...]) -> None:
+        if name in COUNTED:
+            super()._count(name, args)
+
+
+COUNTED = ("write", "fsync", "rename", "copy_range", "ftruncate", "unlink", "mkdir")
+
+
+def life(ground: Ground, disk: Disk, id: str, to: str) -> None:
+    worker = Worker(ground, disk=disk)
+    worker.send("Hello there", id=id, to=to)
+
+
+@pytest.mark.parametrize("kind", ["new", "resume"])
+def test_a_process_killed_before_each_of_its_writes(ground: Ground, kind: str) -> None:
+    """CR-12, CR-14, TE-04, TE-13: old or new and never between; at most one request; the exact end state."""
+    base = Ground(ground.path / "base", ground.site)
+    base.path.mkdir()
+    maker = base.worker()
+    to = "new" if kind == "new" else maker.send("first words").conversation_id or ""
+    counter = Counter()
+    ground.workers.clear()
+    counted = Worker(base, disk=counter)
+    counted.send("words to count with", to=to)
+    total = sum(1 for name in counter.calls if name in COUNTED)
+    counted.dies()
+    maker.dies()
+    assert 30 < total < 120, total
+    ends: set[tuple[str, str, int]] = set()
+    for n in range(1, total + 1):
+        ends.add(_killed(ground, base, n, to))
+    states = {(crashed, ended) for crashed, ended, _ in ends}
+    assert {("none", "completed"), ("queued", "completed"), ("claimed", "uncertain"), ("dispatched", "uncertain"),
+            ("accepted", "completed"), ("completed", "completed")} <= states, states
+    assert all(sent <= 1 for _, _, sent in ends)
+    # What left is never lost: one that left and was recorded ends completed, whatever the crash point.
+    assert {ended for _, ended, sent in ends if sent} <= {"completed"}, ends
+    ground.site.world.reset()
+
+
+def _killed(ground: Ground, base: Ground, n: int, to: str) -> tuple[str, str, int]:
+    """(state at the crash, state at the end, sends) for a kill before write `n`."""
+    import shutil
+
+    place = Ground(ground.path / f"kill{n}", ground.site)
+    shutil.copytree(base.path, place.path)
+    operation_id = base.workers[0].machine.ulid()
+    before = len(place.sends)
+    ended = status(child(lambda: life(place, MutationKiller(n), operation_id, to)))
+    assert ended in (0, -9), f"write {n}: ended with {ended}"
+    settle(place)
+    sent = len(place.sends) - before
+    after = Worker(place)
+    row = after.view.get(operation_id)
+    crashed = row.state.value if row else "none"
+    assert sent <= 1
+    first = after.send("Hello there", id=operation_id, to=to)  # the same command again
+    assert after.browser.clicks == (1 if crashed in ("none", "queued") and ended else 0), (n, crashed, ended)
+    assert len(place.sends) - before <= 1, (n, crashed)
+    if first.state != "completed":
+        after.resume(operation=operation_id)
+    settle(place)
+    row = after.view.operations[operation_id]
+    total = len(place.sends) - before
+    if row.state == "completed":
+        assert total == 1
+        turns = [t for t in after.turns(row.conversation_id or "") if t.attr("op") == operation_id or t.attr("user") == row.user_message_id]
+        if not [t for t in turns if t.state == "completed"]:  # killed between the record and the log: read back brings it
+            assert after.resume(operation=operation_id).slug == "ok"
+            turns = after.turns(row.conversation_id or "")
+        whole = [t for t in turns if t.state == "completed" and t.section("prompt") == "Hello there"]
+        assert len(whole) == 1 and whole[0].section("answer") == "You said:\n\n> Hello there", (n, turns)
+        assert after.log(row.conversation_id or "").problems == (), n
+        registered = after.world.registry.get(row.conversation_id or "")
+        assert registered is not None and registered.account == row.account, n
+    else:
+        assert row.state == "uncertain" and (row.user_message_id is None or total == 0), (n, row)
+    assert after.send("the next words").state == "completed", n
+    after.dies()
+    return crashed, row.state.value, total
+
+
+def settle(place: Ground) -> None:
+    """The server's answers are written: a killed client does not stop them."""
+    deadline = time.monotonic() + 5.0
+    while time.monotonic() < deadline:
+        with place.site.world.lock:
+            if all(c.turn is None or c.turn.done for c in place.site.world.conversations.values()):
+                return
+        time.sleep(0.002)
+    raise AssertionError("an answer never ended")
+
+
+def test_a_torn_log_and_a_torn_ledger_are_sealed_by_the_next_command(ground: Ground, worker: Worker) -> None:
+    """CR-13, TL-05, case 44."""
+    op = worker.send("one")
+    worker.dies()
+    name = f"{op.conversation_id}.log"
+    with open(ground.path / "home" / "logs" / name, "ab") as file:
+        file.write(b"\n## turn 2 \xc2\xb7 2026-11-29T13:00:05Z\n\n<!-- ask-gpt turn=2 -->\n\n### prompt\n\n> half a wo")
+    other = ground.worker()
+    assert other.send("two", to=op.conversation_id or "").state == "completed"
+    assert [t.state for t in other.turns(op.conversation_id or "")] == ["completed", "interrupted", "completed"]
+    assert ground.copy(op.conversation_id or "") == ground.canonical(op.conversation_id or "")
+    assert os.path.exists(ground.path / "home" / "ledger.jsonl")
