@@ -1,16 +1,32 @@
-"""The real command line, front and worker with a fake browser: `python -m tests.fake_cli send ...`, for tests with real processes."""
+"""The real command line, front and worker with a fake browser: `python -m tests.fake_cli send ...`, for tests with real processes.
+
+FAKE_MARKS names a file to which the worker appends what happens in its page, a line for each, and its own pid before; with FAKE_HOLD it
+stands still at that happening (`open`, `paste`, `click`, `held`, `release`, `sent` ...) until the file FAKE_MARKS.go is there.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
+import time
 from typing import Any
 
 from gptbridge.shell import cli, front
-from tests.fakes import FakeBrowser
+from tests.fakes import FakeBrowser, silent
+
+
+def stand(what: str) -> None:
+    marks = os.environ["FAKE_MARKS"]
+    fd = os.open(marks, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.write(fd, f"{os.getpid()} {what}\n".encode("ascii"))
+    os.close(fd)
+    if what == os.environ.get("FAKE_HOLD"):
+        while not os.path.exists(marks + ".go"):
+            time.sleep(0.005)
 
 
 def open_browser(config: Any, home: Any, clock: Any, warn: Any) -> FakeBrowser:
-    return FakeBrowser(config.settings.site, clock)
+    return FakeBrowser(config.settings.site, clock, tell=stand if "FAKE_MARKS" in os.environ else silent)
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -348,6 +348,7 @@ class FakeGate:
         if retries and (ended != "finished" or (self.reply_status or 0) >= 500):
             self._notes.extend(Note("send", held.path, held.user_message_ids) for _ in range(retries))  # the gate is spent: all failed
         self.reply_ended = ended
+        self._chunks.put(b"")  # whoever waits for more wakes up
         self.tell("ended")
 
 

@@ -66,7 +66,10 @@ def main() -> int:
     numbers["overhead_s"] = numbers["warm_send_s"] - numbers["page_s"]
     table(numbers)
     facts = {name: round(value, 4) for name, value in sorted(numbers.items())}
-    document = json.dumps({"runs": RUNS, "python": sys.version.split()[0], "cpus": os.cpu_count(), "load": os.getloadavg()[0], **facts})
+    cpus, load = os.cpu_count() or 1, round(os.getloadavg()[0], 1)
+    if load > cpus:
+        print(f"This machine is busy with other things (load {load} on {cpus} processors): trust the relations, not the times.")
+    document = json.dumps({"runs": RUNS, "python": sys.version.split()[0], "cpus": cpus, "load": load, **facts})
     (ROOT / "build" / "bench.json").write_text(document + "\n", encoding="utf-8")
     print(document)
     return 1 if trial.left_behind else 0

@@ -360,14 +360,15 @@ _KEPT = [name for name in Operation.__slots__ if name != "history"]
 def dump(view: View) -> dict[str, Any]:
     """The view as JSON values, for a checkpoint; `load` gives it back."""
     rows = [[getattr(op, name) for name in _KEPT] for op in view.operations.values()]
-    return {"names": _KEPT, "site": view.site, "floor": view.floor, "base": view.base, "last_seq": view.last_seq, "rows": rows}
+    return {"names": _KEPT, "site": view.site, "floor": view.floor, "base": view.base, "last_seq": view.last_seq,
+            "loss": [view.loss_seq, view.loss_at, view.loss_until], "rows": rows}
 
 
 def load(kept: Mapping[str, Any]) -> View:
     """Raises KeyError, TypeError or ValueError for what `dump` of this version does not give."""
     if kept["names"] != _KEPT:
         raise ValueError("another version's view")
-    view = View(kept["site"], float(kept["floor"]), int(kept["base"]), int(kept["last_seq"]))
+    view = View(kept["site"], float(kept["floor"]), int(kept["base"]), int(kept["last_seq"]), *kept["loss"])
     for row in kept["rows"]:
         op = Operation(**dict(zip(_KEPT, row, strict=True)))
         op.state = State(op.state)

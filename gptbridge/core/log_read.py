@@ -32,7 +32,8 @@ _END = re.compile(
     + rb") -->\n"
 )
 _LINES_OF_OURS = (b"### ", b"## turn ", b"## event ", b"<!-- ask-gpt ", b"*(interrupted)*")
-_SEALS_BEGUN = (SEAL, SEAL[:-16], SEAL[:-17])
+# With the LF of an end mark that was begun, whole, and without its last line or two. A lone LF is no evidence, and harmless.
+_SEALS_BEGUN = (SEAL + b"\n", SEAL, SEAL[:-16], SEAL[:-17])
 
 
 class Problem(NamedTuple):

@@ -78,11 +78,20 @@ class Ledger(Protocol):
         """After a failed append: the live witness may open the file anew; the next append seals the torn tail first."""
         ...
 
+    @property
+    def sound(self) -> bool:
+        """False after a failed append that no later one made good: what `view` shows may never reach the disk."""
+        ...
+
 
 class Registry(Protocol):
     def get(self, conversation_id: str) -> Conversation | None: ...
     def put(self, conversation: Conversation) -> None:
         """Append durably; Failure("state-corrupt") when the id belongs to another account."""
+        ...
+
+    def check(self) -> None:
+        """Failure("state-corrupt") where the file is damaged or of a newer version."""
         ...
 
     def newest_first(self) -> Iterator[tuple[int, Mapping[str, Any]]]:
@@ -118,6 +127,10 @@ class Logs(Protocol):
 
     def names(self) -> Sequence[str]:
         """Of every canonical log."""
+        ...
+
+    def is_torn(self, name: str) -> bool:
+        """Whether its end wants healing; Failure("state-corrupt") for a log of a newer version."""
         ...
 
     def seal(self, name: str) -> bool:
@@ -168,6 +181,10 @@ class Locks(Protocol):
         ...
 
     def is_held(self, conversation_id: str) -> bool: ...
+
+    def sweep(self) -> AbstractContextManager[bool]:
+        """One sweep at a time: held while inside (True); False while another one runs. Never waits."""
+        ...
 
 
 class Host(Protocol):

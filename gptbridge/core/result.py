@@ -144,7 +144,7 @@ def operation_document(op: Operation, *, detail: bool = False) -> dict[str, Any]
         "operation_id": op.operation_id, "state": op.state.value, "sent": op.sent, "retry": op.retry, "kind": op.kind, "target": op.target,
         "conversation_id": op.conversation_id, "user_message_id": op.user_message_id,
         "admission": "rejected" if op.durable and not op.claimed and op.state is State.REJECTED else "accepted",
-        "blocking_reason": op.blocking_reason, "stop_phase": None, "queued_at": op.queued_at, "dispatched_at": op.dispatched_at,
+        "blocking_reason": op.blocking_reason, "stop_phase": op.stop_phase, "queued_at": op.queued_at, "dispatched_at": op.dispatched_at,
         "updated_at": op.updated_at, "turn": op.turn, "attempt": op.attempt, "refusal": op.refusal}
     if detail:
         accepted = op.state in (State.ACCEPTED, State.COMPLETED)

@@ -98,6 +98,7 @@ class Gate:
         self._trace_paths: list[str] = []
         self._faults: list[str] = []
         self._dropped = False
+        self._to_the_end = False  # attached, without a drop, until the window was gone
         self._gone = threading.Event()
         self._chunks: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._reply_status: int | None = None
@@ -199,6 +200,7 @@ class Gate:
     def detach(self) -> None:
         """Ends the connection. Only when the window is gone, or nothing of it matters: Chrome continues whatever is still paused."""
         if self._devtools is not None:
+            self._to_the_end = self.connected and self._gone.is_set()
             self._devtools.close()
 
     def gone(self, timeout: float) -> bool:
@@ -227,7 +229,8 @@ class Gate:
 
     @property
     def connected(self) -> bool:
-        return self._devtools is not None and not self._devtools.dropped and not self._dropped
+        """Its connection never dropped since it was armed; after `detach`: not before the window was gone."""
+        return self._to_the_end or (self._devtools is not None and not self._devtools.dropped and not self._dropped)
 
     @property
     def connection_dropped(self) -> bool:

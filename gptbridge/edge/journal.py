@@ -262,10 +262,12 @@ def append_bytes(disk: Disk, dir_fd: int, name: str, data: bytes, *, truncate_to
             _sync(disk, fd)
         finally:
             disk.close(fd)
+        # Who made the file may have been killed before its name was safe; a power cut would then take this append with all the rest.
+        _sync(disk, dir_fd, folder=True)
 
 
-def read_bytes(disk: Disk, dir_fd: int, name: str, *, start: int = 0) -> bytes | None:
-    """The bytes of `name` from `start` on (negative: that many from its end), None if there is none; a link is refused."""
+def read_bytes(disk: Disk, dir_fd: int, name: str, *, start: int = 0, limit: int = sys.maxsize) -> bytes | None:
+    """The bytes of `name` from `start` on (negative: that many from its end) up to `limit`, None if there is none; a link is refused."""
     with _named(name):
         try:
             fd = disk.open(name, os.O_RDONLY | os.O_NONBLOCK, dir_fd)
@@ -273,7 +275,7 @@ def read_bytes(disk: Disk, dir_fd: int, name: str, *, start: int = 0) -> bytes |
             return None
         try:
             size = _regular(disk, fd).st_size
-            return _read_from(disk, fd, max(0, size + start) if start < 0 else start)
+            return _read_from(disk, fd, max(0, size + start) if start < 0 else start, limit)
         finally:
             disk.close(fd)
 
@@ -321,7 +323,7 @@ def open_dir(disk: Disk, dir_fd: int, name: str, *, create: bool, mend: bool = T
         except NotADirectoryError as why:  # so says Linux of a link, too
             raise OSError(errno.ELOOP, "not a folder") from why
         try:
-            own_dir(disk, fd, name, mend=made or (create and mend))
+            own_dir(disk, fd, name, mend=made or (create and mend), made=made)
             if made:
                 _sync(disk, dir_fd, folder=True)
         except BaseException:
@@ -330,12 +332,18 @@ def open_dir(disk: Disk, dir_fd: int, name: str, *, create: bool, mend: bool = T
         return fd
 
 
-def own_dir(disk: Disk, fd: int, name: str, *, mend: bool) -> None:
-    """Refuse a folder of another user (bad-config); with `mend` set its mode to 0700 where it is another."""
+def own_dir(disk: Disk, fd: int, name: str, *, mend: bool, made: bool = False) -> None:
+    """Refuse a folder of another user (bad-config); with `mend` set its mode to 0700 where it is another.
+
+    One that is read-only is refused then, unless we `made` it just now: somebody wanted it so, and root could write it all the same.
+    """
     found = disk.fstat(fd)
     if found.st_uid != os.geteuid():
         raise Failure("bad-config", f"{name} belongs to another user.", "Set ASKGPT_HOME to a folder of your own.")
-    if mend and stat.S_IMODE(found.st_mode) != 0o700:
+    mode = stat.S_IMODE(found.st_mode)
+    if mend and not made and mode & 0o700 != 0o700:
+        raise Failure("state-unwritable", f"{name} is read-only (mode {mode:04o}); nothing was sent.", f"chmod u+rwx {name}")
+    if mend and mode != 0o700:
         disk.fchmod(fd, 0o700)
 
 
@@ -388,6 +396,7 @@ class Journal:
         self.beginnings = 0  # how often the file was read from its start: another number is another list of records
         self._failed = False  # a write broke off: no further one before `reopen`
         self._distrust = False  # an fsync failed: the file's pages may be lost whatever a later one says
+        self._kept: tuple[int, int] | None = None  # the inode of whose name in the folder we know that it is on the disk
 
     def read(self) -> Scan:
         """The whole file; only what is new is read when it is the file of last time. An absent file is an empty Scan."""
@@ -449,6 +458,11 @@ class Journal:
         lines = [encode(base, {**first, "base": base}), *(encode(base + 1 + n, row) for n, row in enumerate(rows))]
         self._replace(lines)
         return Appended(base + len(lines) - 1, seen.scan.torn_size if seen else 0)
+
+    @property
+    def sound(self) -> bool:
+        """False after a write or an fsync that failed, until an append has made it good."""
+        return not (self._failed or self._distrust)
 
     def reopen(self) -> None:
         """Let appends go on after a failure, for the witness's last word. The file is read anew, its torn end sealed; after a
@@ -543,9 +557,11 @@ class Journal:
                     # An fsync for each: of two lines in the page cache a power cut may keep the second alone, which is damage.
                     _write_once(self._disk, fd, line)
                     _sync(self._disk, fd)
-                if not seen:
-                    # The name of a new file is only in the folder's pages until this: without it a power cut takes all of it.
+                if self._kept != (opened.st_dev, opened.st_ino):
+                    # A name is only in the folder's pages until this: without it a power cut takes all of the file, or brings back the one
+                    # before a rewrite. Also for a file that was there: who made or replaced it may have been killed just before this.
                     _sync(self._disk, dir_fd, folder=True)
+                    self._kept = opened.st_dev, opened.st_ino
                 self._seen = self._refresh(fd)
             finally:
                 self._disk.close(fd)

@@ -79,16 +79,26 @@ class LedgerFile:
     def reopen(self) -> None:
         self._journal.reopen()
 
-    def accept_loss(self, because: str) -> View:
+    @property
+    def sound(self) -> bool:
+        return self._journal.sound
+
+    def accept_loss(self, because: str, *, site: Callable[[], str] = lambda: "") -> View:
         """A person's word that records are gone and that it is known (DU-13). The only way past them: the floor is raised to five
-        minutes from now, so that no id of before can ever run, and new work waits until then."""
+        minutes from now, so that no id of before can ever run, and new work waits until then.
+
+        site: asked where no record is left that names the home's.
+        """
         assert self._lock is not None
         with self._lock.hold():
             scan = self._journal.read()
             wall = self._host.wall()
             at = records.rfc3339(wall)
-            if not scan.records:
-                self._journal.append_all([records.first_record(self._site or "", at)], expect=scan.next_seq, despite_damage=True)
+            formats = [record.fields for record in self._bare().records if "format" in record.fields]
+            for fields in formats:
+                records.check_format(fields, NAME)  # a newer version's damage is not ours to judge
+            if not formats:
+                self._journal.append_all([records.first_record(self._site or site(), at)], expect=scan.next_seq, despite_damage=True)
                 scan = self._journal.read()
             fields = {"at": at, "accepted_loss": True, "pid": self._host.pid, "actor": "person", "reason": because,
                       "floor": wall + LOSS_S}
@@ -114,8 +124,10 @@ class LedgerFile:
             if gone:
                 first = {**records.first_record(view.site or self._site or "", records.rfc3339(self._host.wall())),
                          "floor": records.raised_floor(view, gone)}
+                # An accepted loss stays in its place: what was admitted before it may have holes for ever.
+                forgotten = set(gone)
                 rows = [dict(r.fields) for r in self._whole().records
-                        if r.fields.get("operation_id") not in gone and "format" not in r.fields]
+                        if r.fields.get("operation_id") not in forgotten and "format" not in r.fields]
                 self._journal.rewrite(rows, first, expect=scan.next_seq, despite_damage=True)
                 self._fold(self._journal.read())
             return gone
@@ -128,9 +140,12 @@ class LedgerFile:
 
     def _whole(self) -> Scan:
         """Every record from the file's start, whatever view was kept."""
-        scan = Journal(self._home.disk, self._home.fd, NAME, self._lock or _NoLock()).read()
+        scan = self._bare()
         _refuse_damage(scan)
         return scan
+
+    def _bare(self) -> Scan:
+        return Journal(self._home.disk, self._home.fd, NAME, self._lock or _NoLock()).read()
 
     def _read(self) -> Scan:
         scan = self._journal.read()

@@ -29,9 +29,10 @@ from gptbridge.core.errors import Failure
 if TYPE_CHECKING:
     from gptbridge.core import ports
 
-# The one order: a thread that holds a lock waits only for locks of a higher rank. Owner slots (and the self-test's file) have no
-# rank: they are tried, never waited for.
+# The one order: a thread that holds a lock waits only for locks of a higher rank. The unranked (owner slots, the self-test's file, the
+# sweep's) are tried, never waited for.
 RANKS = {"conversation": 1, "seat": 2, "chrome": 3, "dispatch": 4, "ledger": 5, "registry": 6}
+UNRANKED = ("owner", "probe", "sweep")
 SLOTS = 1024
 WAIT_S = 30.0
 _TAKEN = (errno.EAGAIN, errno.EWOULDBLOCK)
@@ -297,8 +298,8 @@ class Locks:
         _ALL.add(self)
 
     def lock(self, kind: str, key: str = "") -> Lock:
-        """The lock of a kind: `conversation` (key: its id), `seat` (number), `chrome`, `dispatch`, `ledger`, `registry`."""
-        if kind not in RANKS and kind not in ("owner", "probe"):
+        """The lock of a kind: `conversation` (key: its id), `seat` (number), `chrome`, `dispatch`, `ledger`, `registry`, `sweep`."""
+        if kind not in RANKS and kind not in UNRANKED:
             raise LockOrder(f"no place in the order for {kind}")
         return self._known.setdefault((kind, key), Lock(self, kind, key))
 
@@ -366,6 +367,17 @@ class Locks:
 
     def is_held(self, conversation_id: str) -> bool:
         return self.lock("conversation", conversation_id).is_taken()
+
+    @contextmanager
+    def sweep(self) -> Iterator[bool]:
+        lock = self.lock("sweep")
+        if not lock.try_acquire():
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            lock.release()
 
     def probe(self) -> None:
         """Self-test with two descriptors; Failure("bad-config") when flock fails or lets both in. Microseconds."""

@@ -49,7 +49,7 @@ class LogFiles:
         elif transcript.is_newer((ending if size <= TAIL_BYTES else read_bytes(disk, folder, file) or b"")[:HEAD_BYTES]):
             tail.newer = True
         if tail.newer:
-            raise Failure("state-corrupt", f"logs/{file} was written by a newer version; it was left untouched", "update gptbridge")
+            raise _newer(file)
         append_bytes(disk, folder, file, tail.seal + self._rendered(tail, blocks), truncate_to=tail.keep if tail.keep != size else None)
 
     def names(self) -> list[str]:
@@ -57,13 +57,25 @@ class LogFiles:
         found = [] if folder is None else self._home.disk.names(folder)
         return sorted(name.removesuffix(".log") for name in found if name.endswith(".log") and not name.startswith("."))
 
+    def is_torn(self, name: str) -> bool:
+        disk, folder, file = self._home.disk, self._home.need("logs"), f"{name}.log"
+        ending = read_bytes(disk, folder, file, start=-TAIL_BYTES)
+        if not ending:
+            return False
+        if transcript.is_newer(read_bytes(disk, folder, file, limit=HEAD_BYTES) or b""):
+            raise _newer(file)
+        size = disk.stat(file, folder).st_size
+        return transcript.tail_from_end(ending, size) is None and not transcript.tail(read_bytes(disk, folder, file) or b"").clean
+
     def seal(self, name: str) -> bool:
         disk, folder, file = self._home.disk, self._home.need("logs"), f"{name}.log"
         data = read_bytes(disk, folder, file)
         if not data:
             return False
         tail = transcript.tail(data)
-        if tail.clean or tail.newer:
+        if tail.newer:
+            raise _newer(file)
+        if tail.clean:
             return False
         append_bytes(disk, folder, file, tail.seal, truncate_to=tail.keep)
         return True
@@ -101,3 +113,7 @@ class LogFiles:
                 tail.next_event += 1
             out += piece
         return out
+
+
+def _newer(file: str) -> Failure:
+    return Failure("state-corrupt", f"logs/{file} was written by a newer version; it was left untouched", "update gptbridge")

@@ -7,6 +7,7 @@ from typing import Any
 
 from gptbridge.core import registry as records
 from gptbridge.core.ledger import rfc3339
+from gptbridge.core.record import Scan
 from gptbridge.core.registry import Conversation
 from gptbridge.edge.home import Home
 from gptbridge.edge.host import Host
@@ -33,8 +34,7 @@ class RegistryFile:
         assert self._lock is not None
         with self._lock.hold():
             scan = self._journal.read()
-            if scan.damage:
-                raise damaged(NAME, scan)
+            _check(scan)
             known = self.get(conversation.conversation_id)
             if known is not None and known.account != conversation.account:
                 raise records.conflict(conversation.conversation_id, scan.next_seq)
@@ -44,6 +44,17 @@ class RegistryFile:
                 rows.insert(0, records.first_record(at))
             self._journal.append_all(rows, expect=scan.next_seq)
 
+    def check(self) -> None:
+        _check(self._journal.read())
+
     def newest_first(self) -> Iterator[tuple[int, Mapping[str, Any]]]:
         for record in self._journal.newest():
             yield record.seq, record.fields
+
+
+def _check(scan: Scan) -> None:
+    """Before any write: a file of a newer version stays as it is, and damage is not written over."""
+    for record in scan.records[:1]:
+        records.read(record.fields)
+    if scan.damage:
+        raise damaged(NAME, scan)

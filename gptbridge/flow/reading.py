@@ -16,7 +16,7 @@ from gptbridge.core.errors import Failure
 from gptbridge.core.ledger import Actor, Operation
 from gptbridge.core.lifecycle import State
 from gptbridge.core.ports import Page, World
-from gptbridge.flow import reconciling, recording
+from gptbridge.flow import reconciling, recording, reporting
 from gptbridge.flow.custody import Custody
 
 FOLLOW_S = 0.2
@@ -97,7 +97,7 @@ def _look(w: World, custody: Custody, op: Operation | None, conversation_id: str
                           "sign in with the other account: ask-gpt login")
         if conversation_id is None:
             assert op is not None
-            sighting = reconciling.find(w, page, op, heed=heed) if op.state is State.UNCERTAIN else None
+            sighting = reconciling.find(w, page, op, heed=heed) if not op.ended else None
             if sighting is None:
                 return ReadBack(op.slug, None, op)
             conversation_id = sighting.conversation_id
@@ -122,7 +122,7 @@ def reader(w: World, places: ExitStack, heed: Callable[[], None], *, wait_s: flo
     return seat.page, seat.page.session().account
 
 
-def catch_up(w: World, custody: Custody, page: Page, conversation_id: str, account: str, *,
+def catch_up(w: World, custody: Custody, page: reconciling.Reader, conversation_id: str, account: str, *,
              actor: Actor) -> tuple[SiteConversation, list[str]]:
     """Read one conversation and bring everything of ours up to it: rows, log, registry, copy; the ids of the turns that were added.
 
@@ -130,8 +130,9 @@ def catch_up(w: World, custody: Custody, page: Page, conversation_id: str, accou
     """
     document = page.conversation(conversation_id)
     site = read_conversation(document, conversation_id=conversation_id)
-    for op in [*w.ledger.view().of_conversation(conversation_id), *w.ledger.view().uncertain()]:
-        _settle_by_site(w, custody, document, site, op, conversation_id, actor)
+    for op in list(w.ledger.view().operations.values()):
+        if conversation_id in (op.conversation_id, op.target) or op.conversation_id is None:
+            _settle_by_site(w, custody, document, site, op, conversation_id, actor)
     view = w.ledger.view()
     if any(op.conversation_id == conversation_id and op.sent == "yes" for op in view.operations.values()):
         # A crash between the receipt and the registry row must not leave a conversation of ours unknown.
@@ -148,14 +149,16 @@ def _read(w: World, custody: Custody, page: Page, op: Operation | None, conversa
     view = w.ledger.view()
     warning = None if site.complete else "the site's account of this conversation is incomplete; so is the log"
     if op is not None:
-        op = view.operations[op.operation_id]
+        op = reporting.note_shown(w, custody, view.operations[op.operation_id])
         return ReadBack(op.slug, conversation_id, op, op.site_message_id or op.user_message_id, warning)
     if not site.turns:
         return ReadBack("answer-lost", conversation_id, None, None, warning)
     newest = site.turns[-1]
     slug, said = _verdict(newest)
-    return ReadBack(slug, conversation_id, view.by_message(newest.user_message_id or ""), newest.user_message_id or newest.node_ids[0],
-                    said or warning)
+    ours = view.by_message(newest.user_message_id or "")
+    if ours is not None:
+        ours = reporting.note_shown(w, custody, ours)
+    return ReadBack(slug, conversation_id, ours, newest.user_message_id or newest.node_ids[0], said or warning)
 
 
 def _settle_by_site(w: World, custody: Custody, document: dict[str, object], site: SiteConversation, op: Operation,
@@ -167,7 +170,7 @@ def _settle_by_site(w: World, custody: Custody, document: dict[str, object], sit
         if not dead and op.epoch != w.owner.epoch:
             return  # its worker lives and sees more than we do
         turn = next((t for t in site.turns if (t.user_message_id or "").lower() in op.message_ids()), None)
-        if op.state is State.UNCERTAIN:
+        if op.turn_id is None:  # nobody has seen it on the site yet, though a person may say that it is there
             sighted = next((s for m in sorted(op.message_ids()) if (s := find_message(document, m)) is not None), None)
             if sighted is None:
                 return

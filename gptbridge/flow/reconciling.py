@@ -11,18 +11,26 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
 from gptbridge.core.conversation import Found, find_message
 from gptbridge.core.errors import Failure
 from gptbridge.core.ledger import Operation
-from gptbridge.core.ports import Page, World
+from gptbridge.core.ports import PageFacts, World
 from gptbridge.flow.custody import Receipt
 
 READS = 10
 BEFORE_S, AFTER_S = 120.0, 600.0
 PAUSE_S = 1.0
 LISTED = 28  # what the page itself asks for
+
+
+class Reader(Protocol):
+    """What looking for a message takes of a page."""
+
+    def facts(self) -> PageFacts: ...
+    def conversation(self, conversation_id: str) -> dict[str, Any]: ...
+    def listing(self, offset: int, limit: int) -> dict[str, Any]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +52,8 @@ def receipt(op: Operation, sighting: Sighting) -> Receipt:
     return Receipt(sighting.conversation_id, op.user_message_id or found.message_id, found.turn_id or found.message_id)
 
 
-def find(w: World, page: Page, op: Operation, *, reads: int = READS, heed: Callable[[], None] = lambda: None) -> Sighting | None:
+def find(w: World, page: Reader, op: Operation, *, reads: int = READS, pause_s: float = PAUSE_S,
+         heed: Callable[[], None] = lambda: None) -> Sighting | None:
     """The conversation that holds one of the operation's recorded ids, or None: not there now, which is no proof that it never left."""
     if not op.message_ids():
         return None
@@ -53,7 +62,7 @@ def find(w: World, page: Page, op: Operation, *, reads: int = READS, heed: Calla
             break
         heed()
         if number:
-            w.clock.sleep(PAUSE_S if w.settings.gap.shortest else 0.0)
+            w.clock.sleep(pause_s if w.settings.gap.shortest else 0.0)
         try:
             document = page.conversation(candidate)
         except Failure as failure:
@@ -67,7 +76,7 @@ def find(w: World, page: Page, op: Operation, *, reads: int = READS, heed: Calla
     return None
 
 
-def _candidates(page: Page, op: Operation) -> Iterator[str]:
+def _candidates(page: Reader, op: Operation) -> Iterator[str]:
     if op.kind == "resume":
         yield op.target
         return

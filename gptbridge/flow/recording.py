@@ -57,6 +57,8 @@ def hydrate(w: World, site: SiteConversation, conversation_id: str, account: str
 
     A turn that is still being answered is left for later. One that replaces an interrupted block names it (`supersedes`).
     """
+    if w.logs.is_torn(conversation_id):
+        w.logs.seal(conversation_id)  # first: an end that lacks its last byte alone is whole once healed, and must not be added again
     log = w.logs.read(conversation_id)
     have, partial = known_turns(log)
     blocks: list[dict[str, Any]] = []

@@ -6,8 +6,10 @@ unless `--again` (design 4).
 
 from __future__ import annotations
 
+from typing import Any
+
 from gptbridge.core.errors import Failure
-from gptbridge.core.ledger import Operation, failure_of, rfc3339
+from gptbridge.core.ledger import Actor, Operation, failure_of, rfc3339
 from gptbridge.core.lifecycle import State
 from gptbridge.core.ports import Ledger, Logs, Registry, World
 from gptbridge.core.result import UNREADABLE, Outcome
@@ -40,7 +42,7 @@ def outcome_of(command: str, op: Operation, ledger: Ledger, logs: Logs, registry
 def note_gone(w: World, custody: Custody, op: Operation) -> Operation:
     """By the worker, at its end: the front that was to show this answer is gone."""
     if op.front is None and op.sent != "no" and w.caller.gone():
-        return custody.note(op.operation_id, "nobody waits for its answer any more", front="gone")
+        return _noted(w, custody, op, "nobody waits for its answer any more", "worker", front="gone")
     return op
 
 
@@ -50,4 +52,13 @@ def note_shown(w: World, custody: Custody, op: Operation) -> Operation:
         return op
     if recording.turn_of(w.logs.read(recording.log_name(op)), op) is None:
         return op  # nothing is there to be shown yet
-    return custody.note(op.operation_id, "its answer was shown", actor="resume", shown_at=rfc3339(w.clock.now().wall))
+    return _noted(w, custody, op, "its answer was shown", "resume", shown_at=rfc3339(w.clock.now().wall))
+
+
+def _noted(w: World, custody: Custody, op: Operation, reason: str, actor: Actor, **facts: Any) -> Operation:
+    """A note that cannot be written takes nothing from the answer."""
+    try:
+        return custody.note(op.operation_id, reason, actor=actor, **facts)
+    except Failure as failure:
+        w.caller.emit({"type": "warning", "message": failure.message})
+        return op

@@ -29,6 +29,7 @@ from gptbridge.flow.line import Line
 ROOM_BYTES = 64 * 2**20
 RETRY_S = 15.0  # between tries of a page that does not load
 POLL_S = 0.25
+ASIDE_S = 2.0  # after a send that was failed by the open gate: how long one that can be held is still waited for
 
 
 class Stopped(Exception):
@@ -55,6 +56,7 @@ class Sending:
         self._committed = 0.0  # boottime of the durable commit
         self._held: Held | None = None
         self._pressed = False
+        self._noted = 0  # sends that the gate had failed before it was opened
         self._released = False
 
     # The order
@@ -239,6 +241,7 @@ class Sending:
         """No loop stands around the click, and after it nothing is typed again."""
         if self._age() > pacing.COMMIT_TO_CLICK_S:
             raise Failure("browser", "this process was held up between commit and click; nothing was sent", "run it again under a new id")
+        self._noted = len(self._gate.notes())
         self._gate.open_once()
         self._pressed = True
         try:
@@ -277,6 +280,12 @@ class Sending:
             if held is not None:
                 return held
             self._heed_stop()
+            if len(self._gate.notes()) > self._noted:  # it did answer the click, by a way that cannot be held; nothing else will come
+                until = min(until, self._w.clock.now().boottime + ASIDE_S)
+        ways = sorted({note.kind for note in self._gate.notes()[self._noted:]})
+        if ways:
+            raise Failure("site-changed", f"the page's request came by a way that cannot be held ({', '.join(ways)})",
+                          "ask-gpt may need an update for the site")
         raise Failure("site-changed", "the page made no request within 30 s of the click", "look at the page: ask-gpt login")
 
     def _difference(self, held: Held) -> Failure | None:
@@ -353,7 +362,8 @@ class Sending:
         self._close_seat()
         try:
             op = self._w.ledger.view().get(self._id)
-            if op is not None and op.dispatched_at is not None and op.account is not None:
+            # A stamp that names a record whose fsync failed would have the next power cut look like a loss.
+            if op is not None and op.dispatched_at is not None and op.account is not None and self._w.ledger.sound:
                 self._w.stamps.raise_seq(op.account, op.seq)
         except Failure as failure:
             self._w.caller.emit({"type": "warning", "message": failure.message})

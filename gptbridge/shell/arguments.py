@@ -13,11 +13,11 @@ import re
 from gptbridge.core.durations import seconds
 from gptbridge.core.errors import Failure
 
-COMMANDS = ("send", "resume", "list", "show", "ops", "practice", "login", "help")
+COMMANDS = ("send", "resume", "list", "show", "ops", "sweep", "practice", "login", "help")
 PROGRAM = "ask-gpt"
 # Options that take the next word as their value: to find the first word, nothing else of an option has to be known.
 VALUED = frozenset(("--operation-id", "--wait", "--queue-wait", "--search", "--since", "--turn", "--state", "--older-than", "--limit",
-                    "--port", "--scenario"))
+                    "--conversation", "--because", "--stale-after", "--port", "--scenario"))
 CONVERSATION = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 SHORTEST = 8
 

@@ -53,6 +53,8 @@ def main(argv: list[str] | None = None, *, run_job: RunJob | None = None, run_lo
                 run_job = front.run
             started = job.prompt is not None
             return run_job(job, _output(look))
+        if isinstance(request, requests.Sweep):
+            return _sweep(request, _output(look), run_job)
         if isinstance(request, requests.Login):
             if run_login is None:
                 from gptbridge.shell import login
@@ -116,6 +118,8 @@ def _job(request: requests.Send | requests.Resume, store: Store, terminal: Termi
         raise Failure("usage", "send needs a prompt; nothing was sent", "ask-gpt send PROMPT..., or `-` for standard input")
     if request.operation_id is not None and not request.words:
         raise Failure("usage", "--operation-id names a message, and there is none; nothing was sent", "give a prompt, or leave it away")
+    if request.again and not request.words:
+        raise Failure("usage", "--again goes with a message, and there is none; nothing was sent", "give a prompt, or leave it away")
     if request.words and all(not word for word in request.words):
         raise _empty()
     conversation_id: str | None = None
@@ -125,7 +129,18 @@ def _job(request: requests.Send | requests.Resume, store: Store, terminal: Termi
     prompt = _prompt(request.words) if request.words else None
     from gptbridge.shell.job import Job
 
-    return Job(kind, prompt, conversation_id, operation_ref, request.operation_id, request.wait, request.queue_wait)  # type: ignore[arg-type]
+    return Job(kind, prompt, conversation_id, operation_ref, request.operation_id, request.wait, request.queue_wait,  # type: ignore[arg-type]
+               request.again)
+
+
+def _sweep(request: requests.Sweep, output: Output, run_job: RunJob | None) -> int:
+    from gptbridge.shell.job import Job
+
+    if run_job is None:
+        from gptbridge.shell import front
+
+        run_job = front.run
+    return run_job(Job("sweep", offline=request.offline, stale_after=request.stale_after), output)
 
 
 def _target(request: requests.Resume, store: Store, terminal: Terminal) -> tuple[str | None, str | None]:
@@ -194,6 +209,18 @@ def _reply(request: Request, store: Store, tty: bool) -> Reply:
             from gptbridge.shell import operations
 
             return operations.show_operation(request, store, tty)
+        case requests.OpsStop():
+            from gptbridge.shell import decisions
+
+            return decisions.stop(request, store)
+        case requests.OpsResolve():
+            from gptbridge.shell import decisions
+
+            return decisions.resolve(request, store, tty)
+        case requests.OpsAcceptLoss():
+            from gptbridge.shell import decisions
+
+            return decisions.accept_loss(request, store)
         case requests.Practice():
             from gptbridge.practice.server import scenario_lines
 

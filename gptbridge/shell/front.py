@@ -28,7 +28,7 @@ from gptbridge.shell import worker
 from gptbridge.shell.job import Job, Output
 from gptbridge.shell.resolve import folder_digest
 from gptbridge.shell.terminal import Terminal
-from gptbridge.shell.wiring import Files, OpenBrowser, files
+from gptbridge.shell.wiring import Files, Nobody, NoBrowser, OpenBrowser, files
 
 RECEIPT_S = 60.0  # --wait 0 leaves at the receipt, at the latest this long after dispatch
 STOP_S = 20.0  # how long the front waits for its worker to record a stop
@@ -36,7 +36,7 @@ CODES = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 
 
 def run(job: Job, output: Output, *, env: Mapping[str, str] | None = None, open_browser: OpenBrowser | None = None) -> int:
-    """`send`, and `resume` with and without a prompt. The exit code; all printing is done here."""
+    """`send`, `resume` with and without a prompt, and `sweep`. The exit code; all printing is done here."""
     env = dict(os.environ) if env is None else env
     try:
         config = load(env, wait=job.wait, queue_wait=job.queue_wait)
@@ -52,6 +52,10 @@ def run(job: Job, output: Output, *, env: Mapping[str, str] | None = None, open_
         ours.close()
         worker.run(theirs, job, config, env, operation_id=operation_id, folder=folder_digest(), open_browser=open_browser)
     theirs.close()
+    if job.command == "sweep":
+        from gptbridge.shell.sweeping import SweepFront
+
+        return SweepFront(job, output, config, env, ours, pid, None).run()
     return Front(job, output, config, env, ours, pid, operation_id).run()
 
 
@@ -244,23 +248,8 @@ class Front:
         from gptbridge.flow.custody import Custody
         from gptbridge.shell.wiring import world
 
-        Custody(world(self._env, self._config, _Nobody(), None, purpose="ask-gpt (recovering)", open_browser=_no_browser)).recover()
-
-
-class _Nobody:
-    """The Caller of a process that waits for nothing."""
-
-    def emit(self, event: Mapping[str, Any]) -> None: ...
-
-    def gone(self) -> bool:
-        return False
-
-    def wants(self) -> str | None:
-        return None
-
-
-def _no_browser(*_: Any) -> Any:
-    return None
+        Custody(world(self._env, self._config, Nobody(), None, purpose="ask-gpt (recovering)",
+                      open_browser=lambda *_: NoBrowser())).recover()
 
 
 class _Handlers:

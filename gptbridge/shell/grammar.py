@@ -29,7 +29,11 @@ OperationId = Annotated[str | None, typer.Option(
     "--operation-id", metavar="ULID", help="Name the operation: the same id again gives the first outcome, never a second message.")]
 Wait = Annotated[str | None, typer.Option(
     metavar="D", help="Patience after the message left (15m). 0: leave at the receipt. The worker goes on to the end of the turn.")]
+Again = Annotated[bool, typer.Option(
+    "--again", help="Send it although an equal one may have been sent, or its answer was not seen yet.")]
 QueueWait = Annotated[str | None, typer.Option(metavar="D", help="Patience before it: locks, line and gap (1h).")]
+
+LONGEST_REASON = 1000
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=False,
                   context_settings={"max_content_width": 100, "help_option_names": ["--help"]})
@@ -53,20 +57,21 @@ def command_help(name: str) -> str:
 
 
 @app.command()
-def send(prompt: Words = None, operation_id: OperationId = None, wait: Wait = None, queue_wait: QueueWait = None,
+def send(prompt: Words = None, operation_id: OperationId = None, again: Again = False, wait: Wait = None, queue_wait: QueueWait = None,
          json: Json = False, quiet: Quiet = False) -> Request:
     """Send a message that begins a new conversation, and print the answer.
 
     PROMPT: the words, joined by one blank, or a sole `-` for all of standard input.
     """
-    return requests.Send(tuple(prompt or ()), _operation(operation_id), _seconds(wait, "--wait"), _seconds(queue_wait, "--queue-wait"))
+    return requests.Send(tuple(prompt or ()), _operation(operation_id), _seconds(wait, "--wait"), _seconds(queue_wait, "--queue-wait"),
+                         again)
 
 
 @app.command()
 def resume(words: Annotated[list[str] | None, typer.Argument(metavar="ID|URL|OPERATION [PROMPT...]", show_default=False)] = None,
            last: Annotated[bool, typer.Option("--last", help="The conversation of the newest operation started from this folder; "
                                                              "all words are prompt.")] = False,
-           operation_id: OperationId = None, wait: Wait = None, queue_wait: QueueWait = None,
+           operation_id: OperationId = None, again: Again = False, wait: Wait = None, queue_wait: QueueWait = None,
            json: Json = False, quiet: Quiet = False) -> Request:
     """Send another message into a conversation; without a prompt, send nothing and read the answer back.
 
@@ -77,7 +82,7 @@ def resume(words: Annotated[list[str] | None, typer.Argument(metavar="ID|URL|OPE
         raise Failure("usage", "resume needs a conversation; nothing was sent", "ask-gpt resume ID|URL|OPERATION|--last [PROMPT...]")
     first = None if last else given[0]
     return requests.Resume(given if last else given[1:], _operation(operation_id), _seconds(wait, "--wait"),
-                           _seconds(queue_wait, "--queue-wait"), first)
+                           _seconds(queue_wait, "--queue-wait"), first, again)
 
 
 @app.command("list")
@@ -106,28 +111,72 @@ def show(reference: Annotated[str, typer.Argument(metavar="ID|URL|OPERATION", sh
     return requests.Show(reference, _turn(turn), cast("Literal['prompt', 'thinking', 'answer'] | None", parts[0] if parts else None))
 
 
+# Which options go with which word behind `ops`.
+OPS = {"list": {"--state", "--older-than", "--limit"}, "show": {"--prompt"}, "stop": {"--conversation"},
+       "resolve": {"--sent", "--not-sent", "--conversation", "--because"}, "accept-loss": {"--because"}}
+
+
 @app.command()
-def ops(action: Annotated[str, typer.Argument(metavar="[list|show]", show_default=False)] = "list",
+def ops(action: Annotated[str, typer.Argument(metavar="[list|show|stop|resolve|accept-loss]", show_default=False)] = "list",
         operation: Annotated[str | None, typer.Argument(metavar="[ID]", show_default=False)] = None,
         state: Annotated[str | None, typer.Option(metavar="S", help=f"list: only {', '.join(State)}.")] = None,
         older_than: Annotated[str | None, typer.Option(metavar="D", help="list: only those admitted longer ago.")] = None,
         limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="list: the newest N of them.")] = None,
         prompt: Annotated[bool, typer.Option("--prompt", help="show: the text as admitted, while it is kept.")] = False,
+        conversation: Annotated[str | None, typer.Option(metavar="ID|URL", help="stop: what waits for it and what runs in it. "
+                                                                                "resolve --sent: where it is.")] = None,
+        sent: Annotated[bool, typer.Option("--sent", help="resolve: a person saw that it was sent.")] = False,
+        not_sent: Annotated[bool, typer.Option("--not-sent", help="resolve: a person saw that it was not sent.")] = False,
+        because: Annotated[str | None, typer.Option(metavar="TEXT", help="resolve, accept-loss: why; it is kept.")] = None,
         json: Json = False, quiet: Quiet = False) -> Request:
-    """List every send, newest first, or show one with its history. `ops` alone is `ops list`."""
-    if action == "list":
-        if operation is not None or prompt:
-            raise Failure("usage", "ops list takes no id and no --prompt; nothing was done", "ask-gpt ops show ID")
-        if state is not None and state not in list(State):
-            raise Failure("usage", f"--state: {named(state)} is no state; nothing was done", f"one of: {', '.join(State)}")
-        return requests.OpsList(state, None if older_than is None else duration(older_than, "--older-than"), limit)
-    if action != "show":
-        raise Failure("usage", f"ops: {named(action)} is no command; nothing was done", f"ask-gpt ops {nearest(action, ('list', 'show'))}")
-    if operation is None or state is not None or older_than is not None or limit is not None:
-        raise Failure("usage", "ops show takes one operation id, and no option of the list; nothing was done", "ask-gpt ops show ID")
+    """List every send, newest first; show, stop or settle one; or accept that records of the ledger are lost.
+
+    `ops` alone is `ops list`. `ops stop ID` says stopped (nothing left), stop-pressed, stop-unconfirmed or not-running.
+    """
+    given = {"--state": state, "--older-than": older_than, "--limit": limit, "--prompt": prompt, "--conversation": conversation,
+             "--sent": sent, "--not-sent": not_sent, "--because": because}
+    if action not in OPS:
+        raise Failure("usage", f"ops: {named(action)} is no command; nothing was done", f"ask-gpt ops {nearest(action, tuple(OPS))}")
+    if wrong := [name for name, value in given.items() if value not in (None, False) and name not in OPS[action]]:
+        raise Failure("usage", f"ops {action} takes no {wrong[0]}; nothing was done", "ask-gpt ops --help")
+    if operation is not None and action in ("list", "accept-loss"):
+        raise Failure("usage", f"ops {action} takes no id; nothing was done", "ask-gpt ops show ID")
+    if operation is None and (action in ("show", "resolve") or (action == "stop" and conversation is None)):
+        raise Failure("usage", f"ops {action} needs an operation id; nothing was done", f"ask-gpt ops {action} ID")
     found = _operation(operation)
-    assert found is not None
-    return requests.OpsShow(found, prompt)
+    match action:
+        case "list":
+            if state is not None and state not in list(State):
+                raise Failure("usage", f"--state: {named(state)} is no state; nothing was done", f"one of: {', '.join(State)}")
+            return requests.OpsList(state, None if older_than is None else duration(older_than, "--older-than"), limit)
+        case "show":
+            assert found is not None
+            return requests.OpsShow(found, prompt)
+        case "stop":
+            if found is not None and conversation is not None:
+                raise Failure("usage", "ops stop takes an operation or --conversation, not both; nothing was done", "ask-gpt ops --help")
+            return requests.OpsStop(found, conversation)
+        case "resolve":
+            assert found is not None
+            if sent == not_sent:
+                raise Failure("usage", "ops resolve takes one of --sent and --not-sent; nothing was done", "ask-gpt ops --help")
+            if not_sent and conversation is not None:
+                raise Failure("usage", "--conversation goes with --sent; nothing was done", "ask-gpt ops --help")
+            return requests.OpsResolve(found, sent, _because(because), conversation)
+        case _:
+            return requests.OpsAcceptLoss(_because(because))
+
+
+@app.command()
+def sweep(stale_after: Annotated[str | None, typer.Option("--stale-after", metavar="D",
+                                                          help="How long an uncertain operation needs nobody yet (15m).")] = None,
+          offline: Annotated[bool, typer.Option("--offline", help="Files alone; no browser.")] = False,
+          json: Json = False, quiet: Quiet = False) -> Request:
+    """Heal what a crash left and say what needs a person. Sends nothing, presses nothing.
+
+    Exit 3: something needs a person. 11 to 16: the site could not be read; what was done without it stands.
+    """
+    return requests.Sweep(_seconds(stale_after, "--stale-after"), offline)
 
 
 @app.command()
@@ -159,6 +208,14 @@ def _operation(text: str | None) -> str | None:
         raise Failure("usage", f"{named(text)} is no operation id (a canonical 26-character upper-case ULID); nothing was sent",
                       "ask-gpt ops list shows the ids")
     return text
+
+
+def _because(text: str | None) -> str:
+    if text is None or not text.strip():
+        raise Failure("usage", "a decision needs its reason; nothing was done", "--because TEXT")
+    if len(text) > LONGEST_REASON:
+        raise Failure("usage", f"--because: more than {LONGEST_REASON} characters; nothing was done", "give a shorter reason")
+    return text.strip()
 
 
 def _seconds(text: str | None, option: str) -> float | None:

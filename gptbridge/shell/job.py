@@ -8,18 +8,22 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One `send` or `resume`. Durations in seconds, None = configured default. Exactly as resolved: ids are whole, lower case.
+    """One `send`, `resume` or `sweep`. Durations in seconds, None = configured default. Exactly as resolved: ids are whole, lower case.
 
     prompt None: `resume` reads back. `conversation_id` and `operation_ref` exclude each other; both None means a new conversation.
+    again: also what equals an operation of unknown fate. offline, stale_after: of `sweep` alone.
     """
 
-    command: Literal["send", "resume"]
+    command: Literal["send", "resume", "sweep"]
     prompt: str | None = None
     conversation_id: str | None = None
     operation_ref: str | None = None
     operation_id: str | None = None
     wait: float | None = None
     queue_wait: float | None = None
+    again: bool = False
+    offline: bool = False
+    stale_after: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

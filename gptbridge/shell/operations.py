@@ -1,4 +1,4 @@
-"""`ops`: the ledger, for people. Reads it and changes nothing.
+"""`ops list` and `ops show`: the ledger, for people. Reads it and changes nothing.
 
 Listed newest admission first, one line for each: operation id, state, whether the message left, time of admission, conversation.
 """
@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from gptbridge.core.errors import Failure
 from gptbridge.core.ledger import Operation, rfc3339
+from gptbridge.core.lifecycle import State
 from gptbridge.core.result import operation_document
+from gptbridge.flow import deciding
 from gptbridge.shell import resolve
 from gptbridge.shell.reply import Reply
 from gptbridge.shell.requests import OpsList, OpsShow
@@ -23,9 +25,13 @@ def list_operations(request: OpsList, store: Store, tty: bool) -> Reply:
         before = rfc3339(max(0.0, store.host.wall() - request.older_than))
         found = [op for op in found if (op.queued_at or "") < before]
     found = found[:request.limit]
-    lines = "".join("\t".join(line_text(word, tty) for word in _row(op)) + "\n" for op in found)
+    lines = "".join(row_line(op, tty) for op in found)
     documents = [operation_document(op) for op in found]
     return Reply("ops", lines.encode("utf-8", "surrogatepass"), {"operations": documents}, site=store.view.site)
+
+
+def row_line(op: Operation, tty: bool) -> str:
+    return "\t".join(line_text(word, tty) for word in _row(op)) + "\n"
 
 
 def _row(op: Operation) -> tuple[str, ...]:
@@ -34,7 +40,8 @@ def _row(op: Operation) -> tuple[str, ...]:
 
 
 def show_operation(request: OpsShow, store: Store, tty: bool) -> Reply:
-    resolve.known_operation(request.operation_id, store)
+    if store.view.get(request.operation_id) is None:
+        raise deciding.unknown(store.view, request.operation_id)
     op = store.ledger.history(request.operation_id)
     assert op is not None
     reply = Reply("ops", extra={"operations": [operation_document(op, detail=True)]}, site=store.view.site)
@@ -60,6 +67,8 @@ def _described(op: Operation) -> list[str]:
         "message id": op.user_message_id, "site's message id": op.site_message_id, "turn id": op.turn_id, "request": op.request,
         "prompt bytes": None if op.prompt_bytes is None else str(op.prompt_bytes), "prompt sha256": op.prompt_sha256,
         "queued": op.queued_at, "dispatched": op.dispatched_at, "completed": op.completed_at,
+        "uncertain since": op.uncertain_at if op.state is State.UNCERTAIN else None, "looked for": op.looked_at,
+        "stop asked for": op.stop_at, "stop": op.stop_phase, "stopped by": op.stop, "front": op.front, "answer shown": op.shown_at,
         "error": f"{op.error['slug']}: {op.error['message']}" if op.error else None, "fingerprint": op.fingerprint}
     lines = [f"{name}: {value}" for name, value in facts.items() if value]
     for entry in op.history:

@@ -15,6 +15,7 @@ class Send(NamedTuple):
     operation_id: str | None = None
     wait: float | None = None
     queue_wait: float | None = None
+    again: bool = False
 
 
 class Resume(NamedTuple):
@@ -25,6 +26,7 @@ class Resume(NamedTuple):
     wait: float | None = None
     queue_wait: float | None = None
     reference: str | None = None
+    again: bool = False
 
 
 class List(NamedTuple):
@@ -58,6 +60,31 @@ class OpsShow(NamedTuple):
     prompt: bool = False
 
 
+class OpsStop(NamedTuple):
+    """Exactly one is set; `conversation`: an id, its beginning or a URL, as typed."""
+
+    operation_id: str | None = None
+    conversation: str | None = None
+
+
+class OpsResolve(NamedTuple):
+    operation_id: str
+    sent: bool
+    because: str
+    conversation: str | None = None
+
+
+class OpsAcceptLoss(NamedTuple):
+    because: str
+
+
+class Sweep(NamedTuple):
+    """`stale_after` in seconds, None = the default."""
+
+    stale_after: float | None = None
+    offline: bool = False
+
+
 class Practice(NamedTuple):
     port: int = 0
     scenarios: tuple[str, ...] = ()
@@ -80,4 +107,5 @@ class Version(NamedTuple):
     pass
 
 
-Request = Send | Resume | List | Show | OpsList | OpsShow | Practice | Login | Help | Version
+Request = (Send | Resume | List | Show | OpsList | OpsShow | OpsStop | OpsResolve | OpsAcceptLoss | Sweep
+           | Practice | Login | Help | Version)

@@ -30,7 +30,8 @@ Commands:
                                              the answer is read back
   list [N]                                   conversations, newest first: id, TAB, title
   show ID                                    the log of a conversation, or one text of it
-  ops [list | show ID]                       every send, and what is known about it
+  ops [list | show ID | stop ID | ...]       every send, what is known about it, and what you decide
+  sweep                                      heal what a crash left, and say what needs you
   login                                      open the browser's window to sign in by hand
   practice                                   serve a stand-in of the site on this machine
   help [TOPIC]                               a command, or one of:
@@ -70,7 +71,8 @@ EXIT_MEANINGS = {
     "site-changed": "the page is not as known; nothing was pressed", "browser": "Chrome or its driver does not start or answer",
     "bad-input": "an id or a prompt that cannot be used", "state-corrupt": "a file of the home is damaged, or of a newer version",
     "state-unwritable": "a file could not be written", "bad-config": "the configuration cannot be used",
-    "conflict": "this operation id belongs to another request", "queue-full": "too many operations wait or are unresolved",
+    "conflict": "this operation id belongs to another request; or an equal one is open (--again)",
+    "queue-full": "too many operations wait or are unresolved",
     "stopped": "stopped by a person", "still-answering": "the answer is not complete yet", "answer-lost": "its answer cannot be read",
     "answer-failed": "the site failed to answer", "artifacts-incomplete": "a file of the answer is missing",
     "record-failed": "a file of ours could not be written", "uncertain": "it may have left",

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from gptbridge.core.pacing import Now
-from gptbridge.core.ports import Browser, Caller, World
+from gptbridge.core.ports import Browser, Caller, Seat, Settings, World
 from gptbridge.edge.config import Config, load
 from gptbridge.edge.copies import CopyFolder
 from gptbridge.edge.home import Home, open_home
@@ -36,6 +37,27 @@ class HostClock:
 
     def sleep(self, seconds: float) -> None:
         self._host.sleep(seconds)
+
+
+class Nobody:
+    """The Caller of a process that waits for nothing."""
+
+    def emit(self, event: Mapping[str, Any]) -> None: ...
+
+    def gone(self) -> bool:
+        return False
+
+    def wants(self) -> str | None:
+        return None
+
+
+class NoBrowser:
+    """The Browser of a process that may not open one."""
+
+    def seat(self) -> tuple[str, Seat]:
+        raise AssertionError("this command opens no browser")
+
+    def bury(self, window: str) -> None: ...
 
 
 class Room:
@@ -85,6 +107,20 @@ def world(env: Mapping[str, str], config: Config, caller: Caller, copies: CopyFo
     browser = (open_browser or chrome_browser)(config, home, clock, warn)
     return World(clock, host, owner, ledger, RegistryFile(home, host), stamps, SpoolFolder(home),
                  LogFiles(home, copies if config.settings.copies else None), home.locks, Room(host, home), browser, caller, config.settings)
+
+
+def desk(env: Mapping[str, str], *, purpose: str) -> tuple[World, LedgerFile]:
+    """What a person's decision about operations takes: an owner slot and the ledger, for writing. No browser, no config: the home's own
+    site is taken as it stands. Its owner slot is this process's until it ends."""
+    host = Host(env)
+    home = open_home(env, create=True, host=host)
+    assert home.locks is not None
+    home.locks.purpose = purpose
+    owner = own(home.locks)
+    stamps = StampFile(home)
+    ledger = LedgerFile(home, host, mark=stamps.mark)
+    return World(HostClock(host), host, owner, ledger, RegistryFile(home, host), stamps, SpoolFolder(home), LogFiles(home), home.locks,
+                 Room(host, home), NoBrowser(), Nobody(), Settings()), ledger
 
 
 class Waiting:

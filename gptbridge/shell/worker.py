@@ -123,7 +123,10 @@ def _work(caller: FrontSocket, job: Job, config: Config, env: Mapping[str, str],
           folder: str | None, open_browser: OpenBrowser | None) -> dict[str, Any]:
     w: World | None = None
     try:
-        w = world(env, config, caller, copies, purpose=f"ask-gpt {job.command}", open_browser=open_browser)
+        w = world(env, config, caller, None if job.command == "sweep" else copies, purpose=f"ask-gpt {job.command}",
+                  open_browser=open_browser)
+        if job.command == "sweep":
+            return _sweep(w, job)
         if job.prompt is None:
             return _read_back(w, job)
         assert operation_id is not None
@@ -135,9 +138,16 @@ def _work(caller: FrontSocket, job: Job, config: Config, env: Mapping[str, str],
 
         return {"slug": "bug", "message": write_bug(env, error), "hint": "please report it with that file"}
     finally:
-        leave = getattr(w.browser, "leave", None) if w is not None else None
-        if leave is not None:
-            leave(quit_started=job.prompt is None)
+        if w is not None:
+            _leave_browser(w, job.prompt is None)
+
+
+def _leave_browser(w: World, only_read: bool) -> None:
+    """A Chrome that was started only to read is closed, unless somebody else works in it: while every seat is held here, nobody does."""
+    leave = getattr(w.browser, "leave", None)
+    if leave is not None:
+        with w.locks.dead_seats() as free:
+            leave(quit_started=only_read and len(free) == w.settings.seats)
 
 
 def _send(w: World, job: Job, operation_id: str, folder: str | None) -> dict[str, Any]:
@@ -150,7 +160,7 @@ def _send(w: World, job: Job, operation_id: str, folder: str | None) -> dict[str
         known = w.registry.get(job.conversation_id) if job.conversation_id else None
         newest = next((fields.get("account") for _, fields in w.registry.newest_first() if "account" in fields), None)
         account = known.account if known is not None else newest
-    submit(w, Custody(w), operation_id, payload, account=account, folder=folder)
+    submit(w, Custody(w), operation_id, payload, account=account, folder=folder, again=job.again)
     return {}
 
 
@@ -162,3 +172,22 @@ def _read_back(w: World, job: Job) -> dict[str, Any]:
     found = read_back(w, Custody(w), conversation_id=job.conversation_id, operation_id=job.operation_ref)
     return {"slug": found.slug, "conversation_id": found.conversation_id, "user_message_id": found.user_message_id,
             "operation_id": found.operation.operation_id if found.operation else None, "warning": found.warning}
+
+
+def _sweep(w: World, job: Job) -> dict[str, Any]:
+    from gptbridge.flow.custody import Custody
+    from gptbridge.flow.upkeep import STALE_S, summary, sweep
+
+    def heed() -> None:
+        wish = w.caller.wants()
+        if wish is not None or w.caller.gone():
+            slug = "interrupted" if wish == "interrupt" else "terminated"
+            raise Failure(slug, "the sweep was stopped; what it did stands", "run it again")
+
+    stale_after = STALE_S if job.stale_after is None else job.stale_after
+    found = sweep(w, Custody(w), offline=job.offline, stale_after=stale_after, heed=heed)
+    end: dict[str, Any] = {"slug": "findings" if found.findings else "ok", "counts": found.counts, "rows": found.rows, "stale": found.stale,
+                           "summary": summary(found), "something": found.something, "elsewhere": found.elsewhere}
+    if found.failure is not None:
+        end |= {"slug": found.failure.slug, "message": found.failure.message, "hint": found.failure.hint}
+    return end

@@ -10,7 +10,6 @@ import contextlib
 import http.client
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -127,8 +126,9 @@ class Ran:
 class Running:
     """A command that was started: its front's process, and where its words go."""
 
-    def __init__(self, desk: Desk, words: tuple[str, ...], stdin: Any, env: Mapping[str, str], prefix: tuple[str, ...], **ways: Any) -> None:
-        self._out, self._err = tempfile.TemporaryFile(), tempfile.TemporaryFile()
+    def __init__(self, desk: Desk, words: tuple[str, ...], stdin: Any, env: Mapping[str, str], prefix: tuple[str, ...],
+                 **ways: Any) -> None:
+        self._out, self._err = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115  closed by `wait`
         self._silence: tuple[int, ...] = ()
         source = stdin
         if stdin is None or isinstance(stdin, bytes):
@@ -287,8 +287,7 @@ class Desk:
 
 def operation_of(running: Running, seconds: float = 30.0) -> str:
     """The id that a started command names on standard error."""
-    said = until(lambda: next((line for line in running.said().splitlines() if line.startswith("operation: ")), None), "the operation's id", seconds)
-    return str(said).removeprefix("operation: ")
+    def said() -> str | None:
+        return next((line.removeprefix("operation: ") for line in running.said().splitlines() if line.startswith("operation: ")), None)
 
-
-__all__ = ["COMMAND", "DEADLINE", "PROGRAM", "ROOT", "Desk", "Home", "Ran", "Running", "Site", "clean_environment", "operation_of", "shutil", "until"]
+    return str(until(said, "the operation's id", seconds))

@@ -71,8 +71,8 @@ def test_the_disk_comes_before_the_click_and_before_the_request(desk: Desk, tmp_
     assert desk.run("send", "warm").code == 0  # Chrome runs already: it is not traced
     before = len(desk.site.sends())
     trace = tmp_path / "trace"
-    ran = desk.json("send", "in order", prefix=("strace", "-f", "-y", "-ttt", "-xx", "-s", "4096", "-e", f"trace={CALLS}", "-o", str(trace)),
-                    seconds=100)
+    traced = ("strace", "-f", "-y", "-ttt", "-xx", "-s", "4096", "-e", f"trace={CALLS}", "-o", str(trace))
+    ran = desk.json("send", "in order", prefix=traced, seconds=100)
     assert ran.code == 0, ran
     sends = desk.site.sends()[before:]
     assert len(sends) == 1

@@ -20,7 +20,8 @@ ALLOWED: dict[tuple[Role, str, str], dict[str, bool]] = {
     ("witness", "accepted", "completed"): {},
     ("witness", "rejected", "queued"): {}, ("witness", "stopped", "queued"): {},
     ("witness", "uncertain", "accepted"): EVIDENCE, ("witness", "uncertain", "rejected"): PERSON,
-    ("recovery", "queued", "rejected"): {}, ("recovery", "claimed", "uncertain"): {}, ("recovery", "dispatched", "uncertain"): {},
+    ("recovery", "queued", "rejected"): {}, ("recovery", "queued", "uncertain"): {"lossy": True},
+    ("recovery", "claimed", "uncertain"): {}, ("recovery", "dispatched", "uncertain"): {},
     ("recovery", "accepted", "completed"): {},
     ("recovery", "uncertain", "accepted"): EVIDENCE, ("recovery", "uncertain", "rejected"): PERSON,
 }

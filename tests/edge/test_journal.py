@@ -412,7 +412,7 @@ def test_append_to_a_log(home) -> None:
     assert disk.calls == [("open", "c.log"), *replacing("c.log")]
     disk.calls.clear()
     j.append_bytes(disk, logs, "c.log", b"turn")
-    assert disk.calls == [("open", "c.log"), ("write",), ("fsync",)]
+    assert disk.calls == [("open", "c.log"), ("write",), ("fsync",), ("fsync_dir",)]
     disk.calls.clear()
     j.append_bytes(disk, logs, "c.log", b"sealed\n", truncate_to=5)
     assert disk.calls == [("open", "c.log"), ("ftruncate",), ("write",), ("fsync",)]

@@ -212,7 +212,7 @@ def test_last_is_by_folder_and_says_so_before_anything(line: Line, tmp_path: Pat
 
 # The document and standard error
 
-@pytest.mark.parametrize("words", [["list", "--bogus"], ["--bogus"], ["lst"], ["send", "-f", "x"], ["show"], ["ops", "sweep"],
+@pytest.mark.parametrize("words", [["list", "--bogus"], ["--bogus"], ["lst"], ["send", "-f", "x"], ["show"], ["ops", "sweep"], ["send", "--again"], ["resume", ID, "--again"],
                                    ["ops", "show", ulid(7)], ["show", ID], ["resume", "x"], ["list", "x"], ["help", "nothing"],
                                    ["practice", "--scenario", "nothing"],
                                    ["practice", "--scenario", "slow-answer:seconds=x"], ["practice", "--port", "x"], ["send", "\udcff"]])
@@ -326,8 +326,8 @@ def test_the_options_of_a_command(line: Line, command: str) -> None:
 
 def test_what_is_not_there_yet_is_not_listed(line: Line) -> None:
     pages = [line("--help")[1], *(line(command, "--help")[1] for command in COMMANDS)]
-    for word in ("--model", "--effort", "--live", "--events", "--again", "-f,", "sweep", "doctor", "bootstrap", "ops stop", "ops resolve",
-                 "accept-loss", "serve ", "mcp", "download-attachments", "--install-completion"):
+    for word in ("--model", "--effort", "--live", "--events", "-f,", "--print-unit", "doctor", "bootstrap",
+                 "serve ", "mcp", "download-attachments", "--install-completion"):
         assert not any(word in page.replace("practice site, serve", "") for page in pages if word != "serve "), word
 
 

@@ -16,6 +16,7 @@ from gptbridge.shell.cli import parse, plain_list
 from gptbridge.shell.terminal import line_text, log_text, whole_text
 
 ID = "68c1d2e3-0000-8000-8000-000000000001"
+OP = "01KB7X00000000000000000001"
 IDS = st.text("0123456789abcdef", min_size=32, max_size=32).map(lambda h: f"{h[:8]}-{h[8:12]}-{h[12:16]}-{h[16:20]}-{h[20:]}")
 
 
@@ -48,7 +49,7 @@ def test_the_command_comes_first(line: list[str], expected: list[str]) -> None:
 
 
 @pytest.mark.parametrize("line", [["lst"], ["Send", "hello you"], ["hello"], ["hello", "you"], ["hello you", "again"], [""], ["--", "list"],
-                                  ["--wait", "5"], ["sned", "--", "x y"], ["-", "-"], ["hello", "--json"], ["serve"], ["sweep"],
+                                  ["--wait", "5"], ["sned", "--", "x y"], ["-", "-"], ["hello", "--json"], ["serve"], ["sweeps"],
                                   ["doctor"]])
 def test_a_word_that_may_be_a_mistyped_command_sends_nothing(line: list[str]) -> None:
     assert slug(command_line, line) == "usage"
@@ -183,6 +184,11 @@ def test_the_quick_way_for_list_agrees_with_the_parser(words: list[str]) -> None
     ["list", "-5"], ["list", "1", "2"],
     ["list", "--since", "soon"], ["show"], ["show", ID, "--turn", "0"], ["show", ID, "--turn", "x"], ["show", ID, "--answer", "--prompt"],
     ["show", ID, "more"], ["ops", "stop", "x"], ["ops", "resolve", "x"], ["ops", "accept-loss"], ["ops", "show"], ["ops", "show", "short"],
+    ["ops", "stop"], ["ops", "stop", OP, "--conversation", ID], ["ops", "stop", OP, "--because", "x"], ["ops", "accept-loss", "--because", " "],
+    ["ops", "accept-loss", OP, "--because", "x"], ["ops", "accept-loss", "--because", "x" * 1001], ["ops", "resolve", OP, "--sent"],
+    ["ops", "resolve", OP, "--because", "x"], ["ops", "resolve", OP, "--sent", "--not-sent", "--because", "x"],
+    ["ops", "resolve", OP, "--not-sent", "--conversation", ID, "--because", "x"], ["ops", "resolve", "--sent", "--because", "x"],
+    ["ops", "list", "--sent"], ["sweep", "x"], ["sweep", "--stale-after", "soon"], ["sweep", "--print-unit", "cron"],
     ["ops", "list", "x"], ["ops", "--state", "lost"], ["ops", "--limit", "0"], ["ops", "list", "--prompt"],
     ["ops", "show", "01KB7X00000000000000000001", "--limit", "3"], ["practice", "--port", "70000"], ["practice", "x"], ["login", "x"],
     ["list", "--bogus"], ["list", "--search"], ["list", "--js"], ["list", "--json=1"], ["help", "a", "b"]])
@@ -190,7 +196,7 @@ def test_wrong_lines(line: list[str]) -> None:
     assert slug(parse, line) == "usage"
 
 
-@pytest.mark.parametrize("option", ["-f", "--file", "--model", "--effort", "--live", "--events", "--again", "--stdin-name"])
+@pytest.mark.parametrize("option", ["-f", "--file", "--model", "--effort", "--live", "--events", "--stdin-name"])
 @pytest.mark.parametrize("command", ["send", "resume"])
 def test_what_is_not_there_yet_is_refused(command: str, option: str) -> None:
     assert slug(parse, [command, "x", option, "y"]) == "usage"

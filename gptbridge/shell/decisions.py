@@ -1,0 +1,93 @@
+"""`ops stop`, `ops resolve`, `ops accept-loss`: what a person decides, written into the ledger. No browser is opened, no config is read
+(but for the site of a home whose ledger names none any more), and a home that is not there is not made.
+
+Fails closed: what the ledger does not hold is `bad-input`, what cannot be decided `conflict`; nothing is changed then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from gptbridge.core.errors import Failure
+from gptbridge.core.ledger import rfc3339
+from gptbridge.core.result import operation_document
+from gptbridge.flow import deciding
+from gptbridge.flow.custody import Custody
+from gptbridge.shell import resolve as references
+from gptbridge.shell.operations import row_line
+from gptbridge.shell.reply import Reply
+from gptbridge.shell.requests import OpsAcceptLoss, OpsResolve, OpsStop
+from gptbridge.shell.store import Store
+from gptbridge.shell.wiring import desk
+
+T = TypeVar("T")
+# Of several operations of one conversation the word that leaves most to look at comes first.
+WORDS = ("stop-unconfirmed", "stop-pressed", "stopped", "not-running")
+
+
+def stop(request: OpsStop, store: Store) -> Reply:
+    """Says one word; of a conversation a line for each operation, and as `stop` the first of `WORDS` that one of them has."""
+    if request.operation_id is not None:
+        operation_id = request.operation_id
+        _known(store, operation_id)
+        world, _ = desk(store.environ, purpose="ask-gpt ops stop")
+        word, op = _waited(lambda: deciding.stop(world, Custody(world), operation_id))
+        return Reply("ops", f"{word}\n".encode(), {"stop": word, "operations": [operation_document(op)]}, site=store.view.site)
+    conversation_id = _conversation(request.conversation or "", store)
+    if not store.view.of_conversation(conversation_id):
+        raise Failure("bad-input", f"no operation of conversation {conversation_id} is in the ledger; nothing changed", "ask-gpt ops list")
+    world, _ = desk(store.environ, purpose="ask-gpt ops stop")
+    stopped = _waited(lambda: deciding.stop_conversation(world, Custody(world), conversation_id))
+    said = {word for word, _ in stopped}
+    lines = "".join(f"{op.operation_id}\t{word}\n" for word, op in stopped) or "not-running\n"
+    documents = [{**operation_document(op), "stop": word} for word, op in stopped]
+    overall = next((word for word in WORDS if word in said), "not-running")
+    return Reply("ops", lines.encode(), {"stop": overall, "operations": documents}, site=store.view.site)
+
+
+def _waited(work: Callable[[], T]) -> T:
+    try:
+        return work()
+    except KeyboardInterrupt:
+        raise Failure("interrupted", "stopped waiting; a stop that was asked for stays asked for", "ask-gpt ops list") from None
+
+
+def resolve(request: OpsResolve, store: Store, tty: bool) -> Reply:
+    _known(store, request.operation_id)
+    conversation_id = None if request.conversation is None else _conversation(request.conversation, store)
+    world, ledger = desk(store.environ, purpose="ask-gpt ops resolve")
+    deciding.resolve(world, Custody(world), request.operation_id, sent=request.sent, because=request.because,
+                     conversation_id=conversation_id)
+    op = ledger.history(request.operation_id)
+    assert op is not None
+    return Reply("ops", row_line(op, tty).encode("utf-8", "surrogatepass"), {"operations": [operation_document(op, detail=True)]},
+                 site=store.view.site)
+
+
+def accept_loss(request: OpsAcceptLoss, store: Store) -> Reply:
+    nothing = Failure("conflict", "no record of the ledger is lost; nothing changed", "ask-gpt ops list")
+    if not store.home.exists:
+        raise nothing
+    world, ledger = desk(store.environ, purpose="ask-gpt ops accept-loss")
+    if not ledger.is_damaged():
+        raise nothing
+    view = ledger.accept_loss(request.because, site=lambda: references.sites(store, config=True)[0])
+    Custody(world).recover()
+    until = rfc3339(view.loss_until)
+    documents = [operation_document(op) for op in world.ledger.view().unresolved()]
+    text = (f"the loss is accepted; new work waits until {until}\n"
+            "no operation id of before will be sent; look at what is uncertain: ask-gpt ops list --state uncertain\n")
+    return Reply("ops", text.encode(), {"operations": documents}, site=view.site)
+
+
+def _known(store: Store, operation_id: str) -> None:
+    if store.view.get(operation_id) is None:
+        raise deciding.unknown(store.view, operation_id)
+
+
+def _conversation(text: str, store: Store) -> str:
+    found = references.reference(text, store)
+    if found.conversation_id is None:
+        raise Failure("usage", "--conversation takes a conversation, not an operation; nothing changed", "ask-gpt list shows the ids")
+    return found.conversation_id

@@ -1,0 +1,299 @@
+"""What flows rely on of Page and Gate, the same for the fake pair and for a real Chromium on the practice site (TE-01)."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from gptbridge.core.conversation import completed_by, find_message
+from gptbridge.core.conversation import read as read_conversation
+from gptbridge.core.errors import Failure
+from gptbridge.core.stream import ConversationNamed, Done, InputMessage, MessageState, ReplyStream
+from gptbridge.practice.world import FIRST, SECOND
+from tests.contract.conftest import Pair, Window
+
+UNKNOWN = "68c1d2e3-0000-8000-8000-00000000dead"
+
+
+def fails(act: object, *args: object) -> Failure:
+    with pytest.raises(Failure) as why:
+        act(*args)  # type: ignore[operator]
+    return why.value
+
+
+# Opening, session, facts
+
+
+def test_the_home_page_has_an_empty_composer_and_no_conversation(window: Window) -> None:
+    window.at()
+    facts = window.page.facts()
+    assert (facts.conversation_id, facts.composer, facts.chips, facts.newest_message_id) == (None, "", 0, None)
+    assert (facts.generating, facts.mode, facts.temporary) == (False, "chat", False) and window.sends == []
+
+
+def test_a_conversation_shows_its_newest_message(pair: Pair) -> None:
+    talk = pair.open().at().sent("first words")
+    window = pair.open().at(talk)
+    facts = window.page.facts()
+    assert (facts.conversation_id, facts.composer, facts.newest_message_id) == (talk, "", window.sends[0]["message_id"])
+
+
+def test_an_unknown_conversation_is_refused(window: Window) -> None:
+    assert fails(window.at, UNKNOWN).slug == "unknown-conversation"
+    assert fails(window.page.conversation, UNKNOWN).slug == "unknown-conversation"
+
+
+def test_the_session_names_user_and_account_and_no_more(window: Window) -> None:
+    session = window.at().page.session()
+    assert (session.user_id, session.account_id) == (FIRST.user_id, FIRST.account_id)
+    assert session.account == f"{FIRST.user_id}/{FIRST.account_id}" and FIRST.email not in repr(session)
+    window.on("other-account")
+    assert window.page.session().account == f"{SECOND.user_id}/{SECOND.account_id}"
+    window.on("signed-out")
+    assert fails(window.page.session).slug == "needs-human"
+    window.on("challenge")
+    assert fails(window.page.session).slug == "needs-human"
+
+
+def test_a_challenge_stops_the_opening(window: Window) -> None:
+    window.on("challenge")
+    assert fails(window.at).slug == "needs-human" and window.sends == []
+
+
+def test_a_guests_composer_is_no_session(window: Window) -> None:
+    """Case 32."""
+    window.on("signed-out")
+    window.at()
+    assert window.page.facts().composer == "" and fails(window.page.session).slug == "needs-human"
+
+
+def test_a_throttle_dialog_and_throttled_reads(pair: Pair) -> None:
+    talk = pair.open().at().sent()
+    window = pair.open().at()
+    window.on("throttled")
+    assert fails(window.page.conversation, talk).slug == "rate-limited"
+    assert fails(pair.open().at).slug == "rate-limited"
+
+
+def test_work_mode_is_told(window: Window) -> None:
+    window.on("work-mode")
+    assert window.at().page.facts().mode == "work"
+
+
+def test_a_draft_is_seen_and_cleared(window: Window) -> None:
+    window.on("draft", text="an old\ndraft")
+    window.at()
+    assert window.page.facts().composer == "an old\ndraft"
+    window.page.clear()
+    assert window.page.facts().composer == ""
+
+
+# Typing
+
+
+TEXTS = {
+    "plain": "Hello", "emoji": "😀 🏳️‍🌈 👩‍👩‍👧", "cjk and rtl": "日本語 שלום مرحبا", "tabs and blanks": "\ta\t b  c   \n  d ", "blank ends": "\n\nx\n\n",
+    "200 lines": "\n".join(f"line {n}" for n in range(200)), "markup": "<b>&amp;</b> <script>alert(1)</script> `x` **y** # z",
+    "list-like": "- a\n- b\n1. c\n> d\n```\ncode\n```", "newlines only": "\n\n\n", "nbsp": "a\u00a0b\u2003c", "bidi": "a\u202etxt\u202c",
+    "4 kB": "word " * 800, "6 kB": "line of words\n" * 430, "50 kB": "thirty characters of some text\n" * 1600,
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_text_is_typed_exactly_and_nothing_is_sent(window: Window, name: str) -> None:
+    """Cases 7 and 8."""
+    text = TEXTS[name]
+    window.at().page.type(text)
+    facts = window.page.facts()
+    assert facts.composer == text and facts.chips == 0 and window.sends == [] and not window.gate.notes()
+    window.page.clear()
+    assert window.page.facts().composer == ""
+
+
+@pytest.mark.parametrize("name", ["emoji", "tabs and blanks", "blank ends", "list-like", "6 kB"])
+def test_the_held_request_and_the_server_have_the_very_text(window: Window, name: str) -> None:
+    text = TEXTS[name]
+    held = window.at().hold(text)
+    assert held.user_texts == (text,)
+    assert window.gate.release(held)
+    window.reply()
+    assert window.sends[0]["text"] == text
+
+
+def test_a_composer_that_cuts_is_read_back_as_it_is(window: Window) -> None:
+    window.on("truncate-composer", at=5)
+    window.at().page.type("Hello there")
+    assert window.page.facts().composer != "Hello there"
+
+
+# The gate
+
+
+def test_a_closed_gate_fails_what_the_page_sends_and_notes_it(window: Window) -> None:
+    window.at().page.type("Hello")
+    window.page.press()
+    assert window.gate.wait(1.0) is None
+    assert [note.kind != "" for note in window.gate.notes()] == [True] and window.sends == []
+    assert window.gate.connected
+
+
+def test_the_fields_of_a_held_request(window: Window) -> None:
+    held = window.at().hold("Hello there")
+    assert (held.action, held.user_texts, held.other_messages, held.conversation_id) == ("next", ("Hello there",), 0, None)
+    assert [str(uuid.UUID(i)) for i in held.user_message_ids] == [i.lower() for i in held.user_message_ids] and len(held.user_message_ids) == 1
+    assert held.temporary is False and held.attachments == () and held.readable and held.parent_message_id and held.path.endswith("/conversation")
+    assert held.account_id in (None, FIRST.account_id) and window.sends == []
+    assert window.gate.refuse(held)
+
+
+def test_a_request_of_a_known_conversation_hangs_on_its_newest_node(pair: Pair) -> None:
+    talk = pair.open().at().sent("first words")
+    window = pair.open().at(talk)
+    site = read_conversation(window.page.conversation(talk), conversation_id=talk)
+    held = window.hold("second words")
+    assert (held.conversation_id, held.parent_message_id) == (talk, site.newest_node_id)
+    assert window.gate.refuse(held)
+
+
+def test_refused_is_failed_in_the_browser(window: Window) -> None:
+    held = window.at().hold()
+    assert window.gate.refuse(held) and window.sends == []
+    assert not window.gate.release(held) and window.sends == []
+
+
+def test_released_reaches_the_server_once_with_its_id(window: Window) -> None:
+    held = window.at().hold()
+    assert window.gate.release(held)
+    window.reply()
+    assert [(s["message_id"], s["text"]) for s in window.sends] == [(held.user_message_ids[0], "Hello")]
+    assert window.gate.reply_status == 200 and window.gate.reply_ended == "finished" and window.gate.traces() == 0
+    assert not window.gate.refuse(held) and len(window.sends) == 1
+
+
+def test_the_first_send_spends_the_gate_whatever_becomes_of_it(window: Window) -> None:
+    """GT-04."""
+    held = window.at().hold("one")
+    assert window.gate.refuse(held)
+    window.page.clear()
+    window.page.type("two")
+    window.page.press()
+    assert window.gate.wait(1.0) is None and window.sends == [] and window.gate.notes()
+
+
+@pytest.mark.parametrize("scenario", ["nervous-click", "page-retries"])
+def test_a_second_request_of_the_page_is_failed_and_noted(window: Window, scenario: str) -> None:
+    window.on(scenario)
+    if scenario == "page-retries":
+        window.on("send-502", times=1)
+    held = window.at().hold()
+    assert window.gate.release(held)
+    window.reply()
+    for _ in range(60):
+        if window.gate.notes():
+            break
+        window.gate.wait(0.05)
+    assert [s["message_id"] for s in window.sends] == [held.user_message_ids[0]] and len(window.gate.notes()) >= 1
+
+
+def test_shut_fails_what_is_held_and_everything_after_and_is_safe_twice(window: Window) -> None:
+    held = window.at().hold()
+    window.gate.shut()
+    window.gate.shut()
+    assert not window.gate.release(held) and window.sends == []
+    window.page.clear()
+    window.page.type("two")
+    window.page.press()
+    assert window.gate.wait(0.5) is None and window.sends == []
+
+
+def test_a_swallowed_click_makes_no_request_and_leaves_no_trace(window: Window) -> None:
+    window.on("swallow-click")
+    window.at().page.type("Hello")
+    window.gate.watch("Hello")
+    window.gate.open_once()
+    window.page.press()
+    assert window.gate.wait(1.0) is None and window.sends == [] and window.gate.traces() == 0 and window.gate.connected
+
+
+def test_closing_a_window_never_lets_a_held_request_out(window: Window) -> None:
+    window.at().hold()
+    window.seat.close()
+    assert window.sends == []
+
+
+# The answer
+
+
+def test_the_bytes_of_the_reply_are_the_sites_stream(window: Window) -> None:
+    assert window.gate.release(window.at().hold("practice:markdown"))
+    stream = ReplyStream()
+    facts = stream.feed(window.reply())
+    facts += stream.close()
+    named = [f.conversation_id for f in facts if isinstance(f, ConversationNamed)]
+    taken = [f.message_id for f in facts if isinstance(f, InputMessage)]
+    assert named == [window.sends[0]["conversation_id"]] and taken == [window.sends[0]["message_id"]] and stream.malformed == 0
+    final = [f for f in facts if isinstance(f, MessageState) and f.role == "assistant"][-1]
+    assert final.text.startswith("# A heading") and "日" not in final.text and "שלום" in final.text and any(isinstance(f, Done) for f in facts)
+
+
+@pytest.mark.parametrize("status", [429, 403])
+def test_the_sites_refusal_is_a_status_and_a_body(window: Window, status: int) -> None:
+    window.on("site-429", status=status)
+    assert window.gate.release(window.at().hold())
+    body = window.reply()
+    assert window.gate.reply_status == status and b'"detail"' in body and len(window.sends) == 1
+
+
+def test_a_502_after_the_server_took_it(window: Window) -> None:
+    window.on("send-502")
+    assert window.gate.release(window.at().hold())
+    window.reply()
+    assert window.gate.reply_status == 502 and len(window.sends) == 1
+
+
+def test_a_dropped_connection_is_a_failed_end(window: Window) -> None:
+    window.on("connection-drops", frames=3)
+    assert window.gate.release(window.at().hold())
+    window.reply()
+    assert (window.gate.reply_ended or "").startswith(("failed", "finished"))
+    assert len({s["message_id"] for s in window.sends}) == 1
+
+
+def test_conversation_and_listing_as_the_page_itself_reads_them(pair: Pair) -> None:
+    window = pair.open().at()
+    talk = window.sent("Hello there")
+    document = window.page.conversation(talk)
+    message = window.sends[0]["message_id"]
+    turn = completed_by(document, message)
+    assert turn is not None and turn.answer == "You said:\n\n> Hello there" and find_message(document, message.upper()) is not None
+    listed = window.page.listing(0, 28)["items"]
+    assert [item["id"] for item in listed] == [talk] and isinstance(listed[0]["create_time"], str)
+    assert fails(window.page.conversation, UNKNOWN).slug == "unknown-conversation"
+    window.on("json-refused", status=403)
+    assert fails(window.page.conversation, talk).slug == "needs-human"
+    window.off("json-refused")
+    window.on("other-account")
+    assert fails(window.page.conversation, talk).slug == "unknown-conversation" and window.page.listing(0, 28)["items"] == []
+
+
+def test_the_page_after_a_send_shows_the_conversation_and_an_empty_composer(window: Window) -> None:
+    talk = window.at().sent()
+    for _ in range(100):
+        facts = window.page.facts()
+        if facts.conversation_id == talk:
+            break
+        window.gate.wait(0.02)
+    assert facts.composer == "" and facts.newest_message_id == window.sends[0]["message_id"]
+
+
+def test_while_an_answer_comes_the_page_is_generating_and_its_stop_control_stops_it(window: Window) -> None:
+    window.on("slow-answer", seconds=20.0)
+    assert window.gate.release(window.at().hold("a question with many words in it"))
+    for _ in range(100):
+        if window.page.facts().generating:
+            break
+        window.gate.wait(0.02)
+    assert window.page.facts().generating and window.page.stop()
+    window.reply()
+    assert not window.page.facts().generating or window.gate.reply_ended is not None
