@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, field
+from dataclasses import fields as dataclass_fields
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -36,7 +37,7 @@ class BrokenHistory(Exception):
     """The ledger holds a move that no correct writer appends; names the operation and the record's sequence number."""
 
 
-@dataclass(slots=True)
+@dataclass  # no slots: its defaults are the class's, so a kept row is loaded as it stands
 class Operation:
     """The latest of one operation; times are RFC 3339 strings as recorded. `seq` is its last record (SM-30)."""
 
@@ -84,7 +85,7 @@ class Operation:
     title: str | None = None
     site_model: str | None = None
     site_effort: str | None = None
-    history: list[dict[str, Any]] = field(default_factory=list)
+    history: tuple[dict[str, Any], ...] = ()  # filled only where it was asked for
 
     @property
     def sent(self) -> Sent:
@@ -262,9 +263,9 @@ def _apply(view: View, seq: int, fields: Fields, with_history: bool, fresh: set[
             if owner != operation_id and strict:
                 raise BrokenHistory(f"record {seq}: the receipt of {operation_id} belongs to {owner}")
     if with_history:
-        op.history.append({"at": at, "from": before.value if before else None, "to": to.value, "actor": fields.get("actor"),
+        op.history = (*op.history, {"at": at, "from": before.value if before else None, "to": to.value, "actor": fields.get("actor"),
                            "epoch": fields.get("epoch"), "pid": fields.get("pid"), "reason": fields.get("reason"),
-                           "evidence": fields.get("evidence")})
+                           "evidence": fields.get("evidence")},)
 
 
 def _check(op: Operation, to: State, fields: Fields) -> None:
@@ -354,26 +355,28 @@ def raised_floor(view: View, gone: Iterable[str]) -> float:
     return max([view.floor, *(time_of(operation_id) for operation_id in gone)])
 
 
-_KEPT = [name for name in Operation.__slots__ if name != "history"]
-
-
 def dump(view: View) -> dict[str, Any]:
-    """The view as JSON values, for a checkpoint; `load` gives it back."""
-    rows = [[getattr(op, name) for name in _KEPT] for op in view.operations.values()]
-    return {"names": _KEPT, "site": view.site, "floor": view.floor, "base": view.base, "last_seq": view.last_seq,
-            "loss": [view.loss_seq, view.loss_at, view.loss_until], "rows": rows}
+    """The view as JSON values, for a checkpoint; `load` gives it back. A row holds what differs from the defaults."""
+    rows = [{name: value for name, value in vars(op).items() if value is not None and name != "history"}
+            for op in view.operations.values()]
+    return {"names": _NAMES, "view": {name: getattr(view, name) for name in _FACTS}, "rows": rows}
 
 
 def load(kept: Mapping[str, Any]) -> View:
     """Raises KeyError, TypeError or ValueError for what `dump` of this version does not give."""
-    if kept["names"] != _KEPT:
+    if kept["names"] != _NAMES:
         raise ValueError("another version's view")
-    view = View(kept["site"], float(kept["floor"]), int(kept["base"]), int(kept["last_seq"]), *kept["loss"])
+    view = View(**{name: kept["view"][name] for name in _FACTS})
     for row in kept["rows"]:
-        op = Operation(**dict(zip(_KEPT, row, strict=True)))
-        op.state = State(op.state)
-        view.operations[op.operation_id] = op
-        if op.conversation_id and op.state in (State.ACCEPTED, State.COMPLETED):
+        row["state"] = state = State(row["state"])
+        op = object.__new__(Operation)
+        op.__dict__ = row
+        view.operations[row["operation_id"]] = op
+        if (state is State.ACCEPTED or state is State.COMPLETED) and op.conversation_id:
             for message_id in op.message_ids():
                 view.receipts[(op.conversation_id, message_id)] = op.operation_id
     return view
+
+
+_FACTS = [one.name for one in dataclass_fields(View) if one.name not in ("operations", "receipts")]
+_NAMES = [*_FACTS, *(one.name for one in dataclass_fields(Operation))]

@@ -78,7 +78,7 @@ def _spans(line: str, paired: bool) -> tuple[str, bool]:
     """`line` with `<` escaped outside its sure code spans, and whether every backtick of its paragraph so far is paired."""
     if "`" not in line:
         return _escape(line), paired
-    if not paired or "\\`" in line:
+    if not paired:
         return _escape(line), False
     runs = [(m.start(), m.end()) for m in _TICKS.finditer(line)]
     spans: list[tuple[int, int]] = []
@@ -88,7 +88,7 @@ def _spans(line: str, paired: bool) -> tuple[str, bool]:
         before = start
         while before and line[before - 1] in _BEFORE_SPAN:
             before -= 1
-        # Glued to a word or a link's `](`, the backtick may belong to an automatic link or a link's target instead.
+        # Behind a backslash it is plain; glued to a word or to `](` it may belong to an automatic link or a link's target.
         if before and line[before - 1] not in " \t":
             return _escape(line), False
         close = next((j for j in range(i + 1, len(runs)) if runs[j][1] - runs[j][0] == end - start), None)

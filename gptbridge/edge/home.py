@@ -19,6 +19,7 @@ from gptbridge.edge.journal import Disk, own_dir, unwritable
 from gptbridge.edge.journal import open_dir as _open_dir
 from gptbridge.edge.locks import Flock, Locks
 
+FIRST = "ledger.jsonl"  # where it is, the home's own name is safe
 FOLDERS = ("logs", "spool", "reports", "locks", "browser")
 
 
@@ -147,6 +148,8 @@ def _open_root(disk: Disk, path: str, create: bool) -> int | None:
         except OSError as why:
             raise unwritable(path, why) from why
     try:
+        if create and (missing or _is_absent(disk, fd, FIRST)):
+            _keep_name(disk, fd, parent)
         for name in missing:
             below = _open_dir(disk, fd, name, create=True)
             assert below is not None
@@ -157,3 +160,19 @@ def _open_root(disk: Disk, path: str, create: bool) -> int | None:
         disk.close(fd)
         raise
     return fd
+
+
+def _keep_name(disk: Disk, fd: int, path: str) -> None:
+    """Make sure of a folder's own name. Who made it may have been killed before it was safe; a power cut would then take the home with
+    everything that was recorded in it since. A home that holds a ledger has been through this."""
+    try:
+        above = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return  # a folder that we may not even read was not made by us
+    try:
+        if os.fstat(above).st_dev == os.fstat(fd).st_dev:  # else a mount, whose name is not on the disk
+            disk.fsync_dir(above)
+    except OSError as why:
+        raise unwritable(path, why) from why
+    finally:
+        os.close(above)

@@ -94,6 +94,7 @@ E = "␛3C;"
         ("a `<b>` and ``<c> ` x`` <d>", f"a `<b>` and ``<c> ` x`` {E}d>"),
         ("(`List<String>`) **`<i>`**", "(`List<String>`) **`<i>`**"),
         ("a ` b\nc `<d>` e\n\n`<f>`", f"a ` b\nc `{E}d>` e\n\n`<f>`"),
+        ("a ` b\nc\n`<d>`", f"a ` b\nc\n`{E}d>`"),
         ("\\`<a>`", f"\\`{E}a>`"),
         ("[a](`) ` `<b>`", f"[a](`) ` `{E}b>`"),
         ("http://a.b/`<c>`", f"http://a.b/`{E}c>`"),

@@ -85,7 +85,7 @@ class Recording(Disk):
 
     def _id(self, fd: int) -> int:
         found = os.fstat(fd)
-        return self._nodes[found.st_dev, found.st_ino]
+        return self._nodes.get((found.st_dev, found.st_ino), -1)  # -1: outside
 
     def _step(self) -> None:
         self.counts["any"] += 1

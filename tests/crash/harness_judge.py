@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import shutil
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from gptbridge.core.errors import Failure
@@ -43,7 +43,12 @@ class Run:
     row: Operation | None
     parts: Parts
     sends: int = 0
-    violations: list[str] = field(default_factory=list)
+    first: int = 0  # the event from which on it is not as without fault
+    calls: int = 0
+
+
+class Killed(BaseException):
+    """In the place of SIGKILL, within this process: nothing that it passes may touch the disk any more."""
 
 
 class Scratch:
@@ -108,8 +113,11 @@ class Populated:
 
 
 def record(scratch: Path, *, populated: Populated | None = None, fault: Fault | None = None, parts: Parts | None = None,
-           prune_at: str = "held", name: str = "") -> Run:
-    """A send from admission to completion. Populated: it resumes a conversation, and another process prunes while it is held."""
+           prune_at: str = "held", name: str = "", kill_at: int = 0) -> Run:
+    """A send from admission to completion. Populated: it resumes a conversation, and another process prunes while it is held.
+
+    kill_at: the process is killed before that call (from 1), and another one sends the same operation, before the power cut comes.
+    """
     with Scratch(scratch) as path:
         if populated is None:
             path.mkdir()
@@ -138,34 +146,66 @@ def record(scratch: Path, *, populated: Populated | None = None, fault: Fault | 
                 other.dies()
 
         site.tell = happened
-        disk.before = lambda number: times.extend(time.copy() for _ in range(len(disk.events) + 1 - len(times)))
+        dead: list[int] = []
+        kill_event = 0
+        process: Process | None = None
+
+        def before(number: int) -> None:
+            nonlocal kill_event
+            times.extend(time.copy() for _ in range(len(disk.events) + 1 - len(times)))
+            if number == kill_at:
+                dead.append(number)
+                kill_event = len(disk.events)
+                for sent in process.browser.let_go() if process is not None else ():
+                    note("left", sent)  # Chrome lets a held request go when its worker is killed
+            if dead:
+                raise Killed
+
+        disk.before = before
         outcome: Operation | Failure | Refused
         row: Operation | None = None
         operation_id = Machine(time, {}, 1).ulid()
-        try:
-            process = Process(path, site, time, 1, disk=disk, parts=parts)
-            process.say = note
+        for number in (1, 2):
             try:
-                outcome = process.send(TEXT, id=operation_id, to=target)
-            except (Failure, Refused) as refused:
-                outcome = refused
-            note("returned", isinstance(outcome, Operation) and outcome.state.value)
-            try:
-                row = process.view.get(operation_id)
-            except Failure as why:
+                process = Process(path, site, time, number, disk=disk, parts=parts)
+                process.say = note
+                try:
+                    outcome = process.send(TEXT, id=operation_id, to=target)
+                except (Failure, Refused) as refused:
+                    outcome = refused
+                if dead:
+                    raise Killed
+                note("returned", isinstance(outcome, Operation) and outcome.state.value)
+                try:
+                    row = process.view.get(operation_id)
+                except Failure as why:
+                    outcome = why
+            except Failure as why:  # the home itself
                 outcome = why
+            except Killed:
+                outcome = Failure("browser", "killed")
+                if process is not None:
+                    process.dies()
+                    process = None
+                dead.clear()
+                kill_at = -1
+                continue
+            break
+        if process is not None:
             process.dies()
-        except Failure as why:  # the home itself
-            outcome = why
         times.extend(time.copy() for _ in range(len(disk.events) + 1 - len(times)))
-        return Run(name or ("fresh" if populated is None else "populated"), disk.start, disk.events, operation_id, target, times, seed,
-                   outcome, disk.fault, row, parts, len(site.sends_of(TEXT)))
+        run = Run(name or ("fresh" if populated is None else "populated"), disk.start, disk.events, operation_id, target, times, seed,
+                  outcome, disk.fault, row, parts, len(site.sends_of(TEXT)))
+        run.first = kill_event or max(disk.fault.hit_at, 0)
+        run.calls = disk.counts["any"]
+        return run
 
 
 def every_state(run: Run, *, every: bool = True) -> Iterator[State]:
     """From the fault on, if there is one: what was before is as without it."""
-    first = run.fault.hit_at if run.fault.call else 0
-    return states(run.start, run.events, first=max(first, 0), every=every) if not run.fault.call or first >= 0 else iter(())
+    if run.fault.call and run.fault.hit_at < 0:
+        return iter(())
+    return states(run.start, run.events, first=run.first, every=every)
 
 
 class Judge:
@@ -190,7 +230,7 @@ class Judge:
         said = [event.said for event in run.events[:state.upto] if event.kind == "say"]
         reboot = state.upto % 2 == 1
         variants = [False]
-        if any(one[0] == "held" for one in said) and not any(one[0] in ("release", "failed") for one in said):
+        if any(one[0] == "held" for one in said) and not any(one[0] in ("release", "failed", "left") for one in said):
             variants.append(True)  # Chrome lets a held request go when its worker is killed
         found: list[str] = []
         for let_go in variants:
@@ -222,7 +262,8 @@ class Verdict:
         self.site.clicks = [TEXT] * self.clicks
         held: list[Sent] = [one[1] for one in said if one[0] == "held"]  # type: ignore[misc]
         released: list[Sent] = [one[1] for one in said if one[0] == "release"]  # type: ignore[misc]
-        self.left = released or (held if let_go else [])
+        left: list[Sent] = [one[1] for one in said if one[0] == "left"]  # type: ignore[misc]
+        self.left = left + released or (held if let_go else [])
         self.released = released
         for sent in self.left:
             self.site.take(sent)

@@ -415,7 +415,7 @@ def test_append_to_a_log(home) -> None:
     assert disk.calls == [("open", "c.log"), ("write",), ("fsync",), ("fsync_dir",)]
     disk.calls.clear()
     j.append_bytes(disk, logs, "c.log", b"sealed\n", truncate_to=5)
-    assert disk.calls == [("open", "c.log"), ("ftruncate",), ("write",), ("fsync",)]
+    assert disk.calls == [("open", "c.log"), ("ftruncate",), ("write",), ("fsync",), ("fsync_dir",)]
     assert j.read_bytes(disk, logs, "c.log") == b"head\nsealed\n"
     for name, size in (("c.log", 100), ("gone.log", 5)):
         with pytest.raises(Failure) as caught:
