@@ -25,6 +25,7 @@ from gptbridge.core.ports import Held, Note
 from gptbridge.edge.chatgpt import ChatPage
 
 IDLE_S = 30.0
+PIECE = 2000  # characters of one paste
 Tell = Callable[[str], None]
 Pause = Callable[[float], None]
 
@@ -138,7 +139,7 @@ class FakeSession:
         challenge, signed_out = "challenge" in scenarios, "signed-out" in scenarios
         return {"path": page.path, "named": named, "title": "Just a moment..." if challenge else "Practice", "loaded": "complete",
                 "editor": not challenge and page.path != "blank", "text": None if challenge else page.text, "chips": page.chips,
-                "sendable": bool(page.text), "ready": not challenge and page.path != "blank", "turns": 2 * len(page.users),
+                "sendable": bool(page.text.strip()), "ready": not challenge and page.path != "blank", "turns": 2 * len(page.users),
                 "newest": page.users[-1] if page.users else None, "generating": self.gate.answering, "work": "work-mode" in scenarios,
                 "temporary": False, "login": signed_out, "challenge": challenge,
                 "dialog": ["Too many requests"] if "throttled" in scenarios else [], "toast": [page.toast] if page.toast else []}
@@ -158,9 +159,9 @@ class FakeSession:
             return {"status": reply.status, "json": "json" in (reply.getheader("content-type") or ""),
                     "retryAfter": reply.getheader("retry-after"), "text": data.decode("utf-8")}
 
-    def _do_paste(self, text: str, size: int = 1 << 30) -> bool:
-        for at in range(0, len(text), size):
-            self._insert(text[at:at + size], pasted=True)
+    def _do_paste(self, text: str) -> bool:
+        for at in range(0, len(text), PIECE):
+            self._insert(text[at:at + PIECE], pasted=True)
         return True
 
     def _do_insert(self, text: str) -> bool:
@@ -182,7 +183,7 @@ class FakeSession:
         return True
 
     def _do_press(self) -> FakeSession | None:
-        return self if self.page.text else None
+        return self if self.page.text.strip() else None
 
     def _do_halt(self) -> FakeStop | None:
         return FakeStop(self) if self.gate.answering else None

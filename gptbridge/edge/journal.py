@@ -258,6 +258,8 @@ def append_bytes(disk: Disk, dir_fd: int, name: str, data: bytes, *, truncate_to
                     raise Failure("state-corrupt", f"{name} is shorter than it was.", "Look for a copy of it.")
                 disk.ftruncate(fd, truncate_to)
             if data:
+                # First what a killed writer may have left in the page cache alone: a power cut could keep ours and not that.
+                _sync(disk, fd)
                 _write_once(disk, fd, data)
             _sync(disk, fd)
         finally:
@@ -396,7 +398,7 @@ class Journal:
         self.beginnings = 0  # how often the file was read from its start: another number is another list of records
         self._failed = False  # a write broke off: no further one before `reopen`
         self._distrust = False  # an fsync failed: the file's pages may be lost whatever a later one says
-        self._kept: tuple[int, int] | None = None  # the inode of whose name in the folder we know that it is on the disk
+        self._safe: tuple[int, int, int] | None = None  # device, inode and size of the file whose name and bytes we put on the disk
 
     def read(self) -> Scan:
         """The whole file; only what is new is read when it is the file of last time. An absent file is an empty Scan."""
@@ -553,15 +555,19 @@ class Journal:
                 opened, named = _private(self._disk, fd), self._disk.stat(self.name, dir_fd)
                 if {(opened.st_dev, opened.st_ino)} != {(named.st_dev, named.st_ino), *((seen.inode,) if seen else ())}:
                     raise OSError(errno.ESTALE, "another file took its place")
+                safe = self._safe or (0, 0, 0)
+                if seen and safe != (opened.st_dev, opened.st_ino, opened.st_size):
+                    # The last record may be of a writer that was killed before its fsync: of it and ours a power cut may keep ours alone.
+                    _sync(self._disk, fd)
                 for line in lines:
                     # An fsync for each: of two lines in the page cache a power cut may keep the second alone, which is damage.
                     _write_once(self._disk, fd, line)
                     _sync(self._disk, fd)
-                if self._kept != (opened.st_dev, opened.st_ino):
+                if safe[:2] != (opened.st_dev, opened.st_ino):
                     # A name is only in the folder's pages until this: without it a power cut takes all of the file, or brings back the one
                     # before a rewrite. Also for a file that was there: who made or replaced it may have been killed just before this.
                     _sync(self._disk, dir_fd, folder=True)
-                    self._kept = opened.st_dev, opened.st_ino
+                self._safe = opened.st_dev, opened.st_ino, opened.st_size + sum(map(len, lines))
                 self._seen = self._refresh(fd)
             finally:
                 self._disk.close(fd)

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     RunJob = Callable[[Job, Output], int]
     RunLogin = Callable[[bool, Output], int]
-LONGEST_INPUT = 64 << 20
 SPEECH = ("--json", "-q", "--quiet")
 
 
@@ -46,7 +45,9 @@ def main(argv: list[str] | None = None, *, run_job: RunJob | None = None, run_lo
         request = parse(line)
         store = Store(env)
         if isinstance(request, requests.Send | requests.Resume):
-            job = _job(request, store, terminal)
+            from gptbridge.shell import asking
+
+            job = asking.job(request, store, terminal)
             if run_job is None:
                 from gptbridge.shell import front
 
@@ -103,34 +104,12 @@ def plain_list(line: list[str]) -> requests.List | None:
     return requests.List(int(words[0]) if words else None)
 
 
-# send and resume
+# The commands that a worker does
 
 def _output(look: arguments.Scan) -> Output:
     from gptbridge.shell.job import Output
 
     return Output(look.json, look.quiet)
-
-
-def _job(request: requests.Send | requests.Resume, store: Store, terminal: Terminal) -> Job:
-    """The request with its prompt read and its conversation known, or the Failure that says why not; nothing is forked or locked yet."""
-    kind = "resume" if isinstance(request, requests.Resume) else "send"
-    if kind == "send" and not request.words:
-        raise Failure("usage", "send needs a prompt; nothing was sent", "ask-gpt send PROMPT..., or `-` for standard input")
-    if request.operation_id is not None and not request.words:
-        raise Failure("usage", "--operation-id names a message, and there is none; nothing was sent", "give a prompt, or leave it away")
-    if request.again and not request.words:
-        raise Failure("usage", "--again goes with a message, and there is none; nothing was sent", "give a prompt, or leave it away")
-    if request.words and all(not word for word in request.words):
-        raise _empty()
-    conversation_id: str | None = None
-    operation_ref: str | None = None
-    if isinstance(request, requests.Resume):
-        conversation_id, operation_ref = _target(request, store, terminal)
-    prompt = _prompt(request.words) if request.words else None
-    from gptbridge.shell.job import Job
-
-    return Job(kind, prompt, conversation_id, operation_ref, request.operation_id, request.wait, request.queue_wait,  # type: ignore[arg-type]
-               request.again)
 
 
 def _sweep(request: requests.Sweep, output: Output, run_job: RunJob | None) -> int:

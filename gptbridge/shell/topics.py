@@ -71,7 +71,7 @@ EXIT_MEANINGS = {
     "site-changed": "the page is not as known; nothing was pressed", "browser": "Chrome or its driver does not start or answer",
     "bad-input": "an id or a prompt that cannot be used", "state-corrupt": "a file of the home is damaged, or of a newer version",
     "state-unwritable": "a file could not be written", "bad-config": "the configuration cannot be used",
-    "conflict": "this operation id belongs to another request; or an equal one is open (--again)",
+    "conflict": "the id has another request; or an equal one: see --again",
     "queue-full": "too many operations wait or are unresolved",
     "stopped": "stopped by a person", "still-answering": "the answer is not complete yet", "answer-lost": "its answer cannot be read",
     "answer-failed": "the site failed to answer", "artifacts-incomplete": "a file of the answer is missing",

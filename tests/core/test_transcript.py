@@ -327,8 +327,8 @@ def test_tail_from_the_end_does_not_depend_on_the_size():
     assert cost(big) < 5 * cost(small)
     start = time.process_time()
     log = parse(big)
-    # 25 to 60 MB/s when the machine is quiet; this bound only catches a quadratic reader.
-    assert len(big) / (time.process_time() - start) > 5e6
+    # 30 MB/s and more of processor time; this bound only catches a quadratic reader.
+    assert len(big) / (time.process_time() - start) > 10e6
     assert log.blocks[79].sections == (turn,)
 
 

@@ -11,7 +11,7 @@ from gptbridge.core.rawhtml import disarm
 from gptbridge.core.transcript import Section, parse, seal
 from tests.core.transcript_cases import AT, FRAGMENTS, HEADER, profile, texts, write
 
-html5lib = pytest.importorskip("html5lib", reason="a page is read as a browser does by html5lib (a test dependency)")
+import html5lib
 XHTML = "{http://www.w3.org/1999/xhtml}"
 RENDERERS = (MarkdownIt("commonmark"), MarkdownIt("commonmark").enable(["table", "strikethrough"]))
 CODE = ("```", "~~~", "`", "``", "<select>", "\n", "\n", "  ", "    ", "- ", " ", "x", "````", "\\", "|", "](", "[a", "<!--", "\t", "\n\n")
