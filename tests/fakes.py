@@ -13,6 +13,7 @@ from __future__ import annotations
 import http.client
 import json
 import queue
+import re
 import threading
 import time
 import uuid
@@ -25,6 +26,7 @@ from gptbridge.core.ports import Held, Note
 from gptbridge.edge.chatgpt import ChatPage
 
 IDLE_S = 30.0
+NAMED = re.compile(rb'"conversation_id": ?"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})"')
 PIECE = 2000  # characters of one paste
 Tell = Callable[[str], None]
 Pause = Callable[[float], None]
@@ -221,7 +223,13 @@ class FakeSession:
             self.tell("sending")
             return self.http.open("POST", "/backend-api/f/conversation", json.dumps(body).encode("utf-8"), headers)
 
-        self.gate.request(body, send, retries=int(scenarios.get("page-retries", {}).get("times", 0)))
+        self.gate.request(body, send, retries=int(scenarios.get("page-retries", {}).get("times", 0)), said=self._said)
+
+    def _said(self, chunk: bytes) -> None:
+        """The address bar follows what the stream names, as far as this window stands on a new conversation."""
+        named = NAMED.search(chunk)
+        if named and self.page.path.startswith("/c/WEB:"):
+            self.page.path = f"/c/{named[1].decode('ascii')}"
 
 
 class FakeStop:
@@ -247,7 +255,7 @@ class FakeGate:
         self.connected = True
         self.reply_status: int | None = None
         self.reply_ended: str | None = None
-        self._held: dict[str, tuple[Held, Callable[[], http.client.HTTPResponse], int]] = {}
+        self._held: dict[str, tuple[Held, Callable[[], http.client.HTTPResponse], int, Callable[[bytes], None]]] = {}
         self._waiting: queue.Queue[Held] = queue.Queue()
         self._chunks: queue.Queue[bytes] = queue.Queue()
         self._notes: list[Note] = []
@@ -272,7 +280,8 @@ class FakeGate:
         assert self.state == "closed"
         self.state = "open"
 
-    def request(self, body: dict[str, Any], send: Callable[[], http.client.HTTPResponse], retries: int) -> None:
+    def request(self, body: dict[str, Any], send: Callable[[], http.client.HTTPResponse], retries: int,
+                said: Callable[[bytes], None] = lambda chunk: None) -> None:
         """The page posts a send."""
         assert self.state != "unarmed", "a page that is not gated"
         users = [m for m in body.get("messages", []) if m["author"]["role"] == "user"]
@@ -286,7 +295,7 @@ class FakeGate:
                     tuple("".join(m["content"]["parts"]) for m in users), len(body.get("messages", [])) - len(users),
                     body.get("conversation_id"), body.get("parent_message_id"), body.get("model"), body.get("thinking_effort"),
                     body.get("history_and_training_disabled") is True, body.get("account_id"), files, readable="messages" in body)
-        self._held[held.handle] = (held, send, retries)
+        self._held[held.handle] = (held, send, retries, said)
         self._waiting.put(held)
         self.tell("held")
 
@@ -336,12 +345,13 @@ class FakeGate:
                 time.sleep(timeout)
             return None
 
-    def _follow(self, held: Held, send: Callable[[], http.client.HTTPResponse], retries: int) -> None:
+    def _follow(self, held: Held, send: Callable[[], http.client.HTTPResponse], retries: int, said: Callable[[bytes], None]) -> None:
         try:
             with send() as reply:
                 self.tell("sent")
                 self.reply_status = reply.status
                 while chunk := reply.read1(65536):
+                    said(chunk)
                     self._chunks.put(chunk)
             ended = "finished"
         except (OSError, http.client.HTTPException) as error:

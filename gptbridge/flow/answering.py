@@ -117,10 +117,10 @@ class Answering:
             self._op = self._custody.note(self._id, "nobody waits for its answer any more", front="gone")
         if op.stop_at is not None and op.stop_phase == "pending" and op.state is State.ACCEPTED:
             # The phase is on disk before the press: a crash in between must not press a second time.
-            self._custody.note(self._id, "pressing the page's stop", stop_phase="dispatched")
+            self._op = self._custody.note(self._id, "pressing the page's stop", stop_phase="dispatched")
             self._pressed_at = now
             if not self._page.stop():
-                self._custody.note(self._id, "the page shows no stop control", stop_phase="uncertain")
+                self._op = self._custody.note(self._id, "the page shows no stop control", stop_phase="uncertain")
         elif op.stop_phase == "dispatched" and now - self._pressed_at > STOP_S:
             self._op = self._custody.note(self._id, "the page did not confirm the stop", stop_phase="uncertain")
 

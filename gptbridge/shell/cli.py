@@ -122,52 +122,6 @@ def _sweep(request: requests.Sweep, output: Output, run_job: RunJob | None) -> i
     return run_job(Job("sweep", offline=request.offline, stale_after=request.stale_after), output)
 
 
-def _target(request: requests.Resume, store: Store, terminal: Terminal) -> tuple[str | None, str | None]:
-    from gptbridge.shell import resolve
-
-    if request.reference is None:
-        conversation_id, title = resolve.last(store)
-        from gptbridge.shell.terminal import line_text
-
-        terminal.note(f"last: {conversation_id}  {line_text(title, True)}".rstrip())
-        return conversation_id, None
-    found = resolve.reference(request.reference, store, config=True)
-    if found.operation_id is None or not request.words:
-        return found.conversation_id, found.operation_id
-    return resolve.to_continue(resolve.known_operation(found.operation_id, store)), None
-
-
-def _prompt(words: tuple[str, ...]) -> str:
-    from gptbridge.core.operation import normalised
-
-    text = normalised(_standard_input(), drop_final_newline=True) if words == ("-",) else normalised(" ".join(words))
-    if not text:
-        raise _empty()
-    return text
-
-
-def _empty() -> Failure:
-    return Failure("usage", "the prompt is empty; nothing was sent", "give a text; to read an answer back, leave the prompt away")
-
-
-def _standard_input() -> str:
-    """All of it, strictly UTF-8."""
-    chunks: list[bytes] = []
-    size = 0
-    try:
-        while chunk := os.read(0, 1 << 20):
-            chunks.append(chunk)
-            size += len(chunk)
-            if size > LONGEST_INPUT:
-                raise Failure("bad-input", "standard input holds more than 64 MiB; nothing was sent", "give a shorter prompt")
-        return b"".join(chunks).decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise Failure("bad-input", f"standard input is not valid UTF-8 (byte {error.start}); nothing was sent",
-                      "give the prompt as UTF-8") from None
-    except OSError as why:
-        raise Failure("bad-input", f"standard input cannot be read: {why.strerror}; nothing was sent") from why
-
-
 # The commands that read
 
 def _reply(request: Request, store: Store, tty: bool) -> Reply:

@@ -113,7 +113,8 @@ def test_a_draft_is_seen_and_cleared(window: Window) -> None:
 
 
 TEXTS = {
-    "plain": "Hello", "emoji": "😀 🏳️‍🌈 👩‍👩‍👧", "cjk and rtl": "日本語 שלום مرحبا", "tabs and blanks": "\ta\t b  c   \n  d ", "blank ends": "\n\nx\n\n",
+    "plain": "Hello", "emoji": "😀 🏳️‍🌈 👩‍👩‍👧", "cjk and rtl": "日本語 שלום مرحبا", "tabs and blanks": "\ta\t b  c   \n  d ",
+    "blank ends": "\n\nx\n\n",
     "200 lines": "\n".join(f"line {n}" for n in range(200)), "markup": "<b>&amp;</b> <script>alert(1)</script> `x` **y** # z",
     "list-like": "- a\n- b\n1. c\n> d\n```\ncode\n```", "nbsp": "a\u00a0b\u2003c", "bidi": "a\u202etxt\u202c",
     "4 kB": "word " * 800, "6 kB": "line of words\n" * 430, "50 kB": "thirty characters of some text\n" * 1600,
@@ -142,9 +143,12 @@ def test_the_held_request_and_the_server_have_the_very_text(window: Window, name
     assert window.sends[0]["text"] == text
 
 
-@pytest.mark.parametrize("text", ["\n\n\n", "   "])
-def test_a_text_of_blanks_alone_cannot_be_sent(window: Window, text: str) -> None:
-    assert fails(window.at().page.type, text).slug == "site-changed" and window.sends == []
+def test_a_text_of_blanks_alone_has_no_send_control(window: Window) -> None:
+    window.at()
+    for text in ("\n\n\n", "   "):
+        window.page._call("paste", text)  # type: ignore[attr-defined]  # `type` would wait for the control for seconds
+        assert window.page._call("state")["sendable"] is False  # type: ignore[attr-defined]
+        window.page.clear()
 
 
 def test_a_composer_that_cuts_is_read_back_as_it_is(window: Window) -> None:
@@ -167,8 +171,9 @@ def test_a_closed_gate_fails_what_the_page_sends_and_notes_it(window: Window) ->
 def test_the_fields_of_a_held_request(window: Window) -> None:
     held = window.at().hold("Hello there")
     assert (held.action, held.user_texts, held.other_messages, held.conversation_id) == ("next", ("Hello there",), 0, None)
-    assert [str(uuid.UUID(i)) for i in held.user_message_ids] == [i.lower() for i in held.user_message_ids] and len(held.user_message_ids) == 1
-    assert held.temporary is False and held.attachments == () and held.readable and held.parent_message_id and held.path.endswith("/conversation")
+    [message_id] = held.user_message_ids
+    assert str(uuid.UUID(message_id)) == message_id.lower() and held.parent_message_id and held.path.endswith("/conversation")
+    assert held.temporary is False and held.attachments == () and held.readable
     assert held.account_id in (None, FIRST.account_id) and window.sends == []
     assert window.gate.refuse(held)
 
@@ -257,7 +262,7 @@ def test_the_bytes_of_the_reply_are_the_sites_stream(window: Window) -> None:
     taken = [f.message_id for f in facts if isinstance(f, InputMessage)]
     assert named == [window.sends[0]["conversation_id"]] and taken == [window.sends[0]["message_id"]] and stream.malformed == 0
     final = [f for f in facts if isinstance(f, MessageState) and f.role == "assistant"][-1]
-    assert final.text.startswith("# A heading") and "日" not in final.text and "שלום" in final.text and any(isinstance(f, Done) for f in facts)
+    assert final.text.startswith("# A heading") and "שלום" in final.text and any(isinstance(f, Done) for f in facts)
 
 
 @pytest.mark.parametrize("status", [429, 403])

@@ -11,7 +11,7 @@ import errno
 import hashlib
 import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -259,13 +259,14 @@ class State:
     digest: bytes = field(default=b"")
 
 
-def states(start: list[Event], events: list[Event], *, first: int = 0, every: bool = True) -> Iterator[State]:
-    """Each different state once; `every` False: only all lost, all kept, and the torn ones of the last write."""
+def states(start: list[Event], events: list[Event], *, first: int = 0, points: Container[int] | None = None,
+           every: bool = True) -> Iterator[State]:
+    """Each different state once, at every prefix or at those `points`; `every` False: only all lost and all kept."""
     seen: set[bytes] = set()
     said = 0
     for upto in range(len(events) + 1):
         said = upto if upto and events[upto - 1].kind == "say" else said
-        if upto < first:
+        if upto < first or (points is not None and upto not in points):
             continue
         changes, loose = pending(events[:upto])
         for choice in choices(changes, loose):

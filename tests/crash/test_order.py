@@ -1,4 +1,4 @@
-"""The order of a send as the kernel sees it: what is durable before the click, and before the server's socket gets a byte (GT-03, RL-04)."""
+"""The order of a send as the kernel sees it: what is durable before the click, and before the server gets a byte (GT-03, RL-04)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_strace_of_one_send(place: Place) -> None:
     if shutil.which("strace") is None:
         pytest.skip("strace is not installed")
     trace = place.path / "trace"
-    code, doc, err = place.run("send", "Hello", wrap=("strace", "-f", "-y", "-s", "700", "-o", str(trace), "-e", f"trace={TRACED}"))
+    code, _, err = place.run("send", "Hello", wrap=("strace", "-f", "-y", "-s", "700", "-o", str(trace), "-e", f"trace={TRACED}"))
     assert code == 0, err
     home = str(place.home)
     rows: list[str] = []
@@ -60,8 +60,8 @@ def test_strace_of_one_send(place: Place) -> None:
         elif call in ("write", "sendto") and path.startswith("socket") and "POST /backend-api/f/conversation" in said:
             rows.append("request")
     wanted = iter(rows)
-    order = ["fsync queued", "fsync claimed", "fsync dispatched", "fsync stamp", "rename stamp", "fsync home", "click", "fsync dispatched+id",
-             "request"]
+    order = ["fsync queued", "fsync claimed", "fsync dispatched", "fsync stamp", "rename stamp", "fsync home", "click",
+             "fsync dispatched+id", "request"]
     assert all(row in wanted for row in order), rows
     assert rows.count("click") == rows.count("request") == 1 and len(place.sends) == 1
     released = rows.index("fsync dispatched+released")

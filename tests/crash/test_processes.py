@@ -45,7 +45,7 @@ def test_a_front_killed_after_the_dispatch_never_loses_the_answer(place: Place, 
     command.signal(signal.SIGKILL)
     command.process.wait()
     command.go()
-    until(lambda: place.copies())
+    until(place.copies)
     until(lambda: not alive(worker))
     [copy] = place.copies()
     assert "> You said:" in copy.read_text() and copy.read_bytes() == (place.home / "logs" / copy.name).read_bytes()
@@ -67,15 +67,15 @@ def test_the_worker_is_of_a_session_of_its_own_and_keeps_nothing_of_the_caller(p
     assert str(place.work / "ask-gpt") in fds and str(place.work) not in fds
     command.signal(signal.SIGKILL)
     command.go()
-    until(lambda: place.copies())
+    until(place.copies)
 
 
 # The worker is killed
 
 
 @pytest.mark.parametrize(("stage", "code", "state"), [
-    ("open", 16, "rejected"), ("paste", 16, "rejected"), ("click", 40, "uncertain"), ("held", 40, "uncertain"), ("release", 40, "uncertain"),
-    ("read", 30, "accepted")])
+    ("open", 16, "rejected"), ("paste", 16, "rejected"), ("click", 40, "uncertain"), ("held", 40, "uncertain"),
+    ("release", 40, "uncertain"), ("read", 30, "accepted")])
 def test_a_killed_worker_is_told_within_a_second(place: Place, stage: str, code: int, state: str) -> None:
     """FW-04."""
     operation_id = place.id()
@@ -83,7 +83,7 @@ def test_a_killed_worker_is_told_within_a_second(place: Place, stage: str, code:
     worker = command.stands_at(stage)
     begun = time.monotonic()
     os.kill(worker, signal.SIGKILL)
-    ended, doc, err = command.end()
+    ended, doc, _ = command.end()
     took = time.monotonic() - begun
     assert (ended, doc["exit_code"], doc["state"]) == (code, code, state) and place.state(operation_id) == state
     assert took < 1.5, took  # a second, on a machine that does other things as well
@@ -301,5 +301,5 @@ def test_a_front_that_is_stopped_misses_events_and_nothing_more(place: Place) ->
     command.go()
     until(lambda: not alive(worker))
     command.signal(signal.SIGCONT)
-    ended, doc, err = command.end()
+    ended, doc, _ = command.end()
     assert (ended, doc["state"]) == (0, "completed") and doc["answer"].startswith("# A heading")

@@ -46,7 +46,7 @@ def test_a_new_home_is_made_with_its_parents(tmp_path) -> None:
     made = [tmp_path / "a", tmp_path / "a" / "b", *(tmp_path / "a" / "b" / name for name in FOLDERS)]
     assert [mode(path) for path in made] == [0o700] * 7
     # Each folder's name is on the disk before anything is put in it.
-    assert [call[0] for call in disk.calls] == ["mkdir", "fsync_dir"] * 7
+    assert [call[0] for call in disk.calls] == ["fsync_dir"] + ["mkdir", "fsync_dir"] * 7
     for fd in (home.fd, *(home.need(name) for name in FOLDERS)):
         assert not os.get_inheritable(fd)
     os.close(home.ensure("spool", "01JDX3V9"))

@@ -55,7 +55,7 @@ def test_an_answer_that_was_stopped_in_the_page(ground: Ground, worker: Worker, 
     if early:
         assert doc["exit_code"] == 31
     else:
-        assert (doc["exit_code"], doc["ok"]) == (0, True) and any("stopped" in w for w in doc["warnings"]) and doc["answer"].startswith("You")
+        assert (doc["exit_code"], doc["ok"], doc["answer"][:3]) == (0, True, "You") and any("stopped" in w for w in doc["warnings"])
 
 
 def test_slow_answers_pauses_and_a_preamble(ground: Ground, worker: Worker) -> None:
@@ -144,7 +144,8 @@ def test_a_conversation_id_is_shown_only_when_its_lock_receipt_and_registry_row_
         if isinstance(event, dict) and event["type"] == "meta":
             conversation_id = event["conversation_id"]
             row = other.view.operations[worker.id]
-            seen.append((row.state.value, other.world.registry.get(conversation_id) is not None, other.world.locks.is_held(conversation_id)))
+            registered, held = other.world.registry.get(conversation_id) is not None, other.world.locks.is_held(conversation_id)
+            seen.append((row.state.value, registered, held))
     worker.front.says = look
     worker.send()
     assert seen == [("accepted", True, True)]
@@ -176,7 +177,8 @@ def test_the_log_cannot_be_written_after_the_answer(ground: Ground) -> None:
     worker.world.logs.append = real  # type: ignore[method-assign]
     worker.dies()
     reader = ground.worker()
-    assert reader.resume(operation=worker.id).slug == "ok" and len(reader.turns(reader.view.operations[worker.id].conversation_id or "")) == 1
+    found = reader.resume(operation=worker.id)
+    assert found.slug == "ok" and len(reader.turns(found.conversation_id or "")) == 1
 
 
 @pytest.mark.parametrize("call", ["write", "fsync"])

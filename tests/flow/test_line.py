@@ -56,7 +56,8 @@ def test_no_step_of_the_wall_clock_changes_the_gap(ground: Ground, clicked: Call
     assert 60.0 <= b - a <= 76.0
 
 
-@pytest.mark.parametrize(("step", "shortest"), [(0.0, 60.0), (30.0, 30.0), (3600.0, 0.0), (-3600.0, 60.0), (-10 * YEAR, 60.0), (10 * YEAR, 0.0)])
+@pytest.mark.parametrize(("step", "shortest"), [
+    (0.0, 60.0), (30.0, 30.0), (3600.0, 0.0), (-3600.0, 60.0), (-10 * YEAR, 60.0), (10 * YEAR, 0.0)])
 def test_after_a_reboot_the_wall_clock_within_bounds(
         ground: Ground, clicked: Callable[[], list[float]], step: float, shortest: float) -> None:
     first = ground.worker(gap=Gap(60.0))
@@ -76,7 +77,8 @@ def test_the_stamp_is_taken_at_the_dispatch_and_not_at_the_reply(ground: Ground,
     first, second = ground.worker(gap=Gap(60.0)), ground.worker(gap=Gap(60.0))
     sent_at(ground, first)
     sent_at(ground, second)
-    first.front.says = lambda event: second.send("two") and None if event["type"] == "meta" else None  # the first one is not answered yet
+    # While the first one waits for its answer.
+    first.front.says = lambda event: second.send("two") and None if event["type"] == "meta" else None
     assert first.send("one").state == "completed"
     assert second.op.state == "completed" and 60.0 <= clicked()[1] - clicked()[0] <= 76.0
 

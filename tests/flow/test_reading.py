@@ -1,4 +1,4 @@
-"""Reading back and hydration: what the site has and the log lacks is added once, by native id, and nothing is ever sent (HY-01 .. HY-12)."""
+"""Reading back and hydration: what the site has and the log lacks is added once, by native id; nothing is sent (HY-01 .. HY-12)."""
 
 from __future__ import annotations
 
@@ -123,8 +123,9 @@ def test_a_conversation_of_nobody_is_not_opened(ground: Ground, worker: Worker) 
     assert why.value.slug == "unknown-conversation" and worker.browser.seats == []
 
 
-@pytest.mark.parametrize(("scenario", "slug"), [("signed-out", "needs-human"), ("other-account", "account-mismatch"),
-                                                ("challenge", "needs-human"), ("throttled", "rate-limited"), ("json-refused", "needs-human")])
+@pytest.mark.parametrize(("scenario", "slug"), [
+    ("signed-out", "needs-human"), ("other-account", "account-mismatch"), ("challenge", "needs-human"), ("throttled", "rate-limited"),
+    ("json-refused", "needs-human")])
 def test_a_read_that_the_site_refuses(ground: Ground, worker: Worker, talk: str, scenario: str, slug: str) -> None:
     """Cases 33, 35: nothing is changed."""
     lines, log = ground.ledger_lines(), ground.canonical(talk)
@@ -196,7 +197,7 @@ def test_a_real_title_replaces_a_provisional_one_and_no_prompt_replaces_it(groun
 def test_a_stale_or_missing_copy_is_repaired(ground: Ground, worker: Worker, talk: str) -> None:
     """TL-03, TL-04."""
     path = ground.path / "work" / "ask-gpt" / f"{talk}.log"
-    for damage in (lambda: path.unlink(), lambda: path.write_bytes(b"stale")):
+    for damage in (path.unlink, lambda: path.write_bytes(b"stale")):
         damage()
         worker.resume(talk)
         assert path.read_bytes() == ground.canonical(talk)

@@ -212,7 +212,8 @@ def test_last_is_by_folder_and_says_so_before_anything(line: Line, tmp_path: Pat
 
 # The document and standard error
 
-@pytest.mark.parametrize("words", [["list", "--bogus"], ["--bogus"], ["lst"], ["send", "-f", "x"], ["show"], ["ops", "sweep"], ["send", "--again"], ["resume", ID, "--again"],
+@pytest.mark.parametrize("words", [["list", "--bogus"], ["--bogus"], ["lst"], ["send", "-f", "x"], ["show"], ["ops", "sweep"],
+                                   ["send", "--again"], ["resume", ID, "--again"],
                                    ["ops", "show", ulid(7)], ["show", ID], ["resume", "x"], ["list", "x"], ["help", "nothing"],
                                    ["practice", "--scenario", "nothing"],
                                    ["practice", "--scenario", "slow-answer:seconds=x"], ["practice", "--port", "x"], ["send", "\udcff"]])
