@@ -197,25 +197,27 @@ class Answering:
                 if seen is not None and seen.state in ("failed", "stopped"):
                     self._ended(seen, title)
                     return
-        self._op = self._custody.end_turn(self._id, "abandoned", "give_up reached")
         self._write(None, "interrupted", Failure("answer-lost", "no final answer came in the time given (give_up)",
                                                  f"ask-gpt resume {self._id}"))
+        self._op = self._custody.end_turn(self._id, "abandoned", "give_up reached")
 
     def _completed(self, turn: SiteTurn, title: str | None) -> None:
         self._turn.response_done(turn.thinking or "", turn.answer or "")
-        self._op = self._custody.complete(self._id, title=title or self._title, site_model=turn.model, site_effort=turn.effort)
+        # Log and registry before the record: whoever reads `completed` (a follower, a replay) finds the turn; a crash in between leaves an
+        # accepted operation that is completed by the next reading, and its turn, known by its id, is not written twice.
         recording.write_turn(self._w, self._op, self._prompt, turn, state="completed")
         recording.retitle(self._w, self._known_conversation, title or self._title)
+        self._op = self._custody.complete(self._id, title=title or self._title, site_model=turn.model, site_effort=turn.effort)
 
     def _ended(self, turn: SiteTurn, title: str | None) -> None:
         """The site ended the turn without a final answer: failed, or stopped by a person in the page."""
         facts: dict[str, Any] = {"title": title, "site_model": turn.model, "site_effort": turn.effort}
         if self._op.stop_phase == "dispatched" and turn.state == "stopped":
             facts["stop_phase"] = "confirmed"
-        self._op = self._custody.end_turn(self._id, turn.state, f"the site shows the turn as {turn.state}", **facts)
         failure = Failure("answer-failed", "the site failed to answer") if turn.state == "failed" else None
         self._write(turn, turn.state, failure)
         recording.retitle(self._w, self._known_conversation, title)
+        self._op = self._custody.end_turn(self._id, turn.state, f"the site shows the turn as {turn.state}", **facts)
 
     def _interrupted(self, failure: Failure) -> None:
         """Page or browser went away: what was said so far is kept and marked; the row stays where its last record put it."""

@@ -322,8 +322,19 @@ class Sending:
             self._op = self._custody.fail(self._id, failure, nothing_left=nothing_left)
         except Failure:
             self._w.ledger.reopen()  # the failed append was the last word of that descriptor; the witness may open anew, once
-            self._op = self._custody.fail(self._id, failure, nothing_left=nothing_left)
+            try:
+                self._op = self._custody.fail(self._id, failure, nothing_left=nothing_left)
+            except Failure as unwritten:
+                if nothing_left:
+                    raise
+                raise self._unrecorded(unwritten) from unwritten
         self._log_failure(failure)
+
+    def _unrecorded(self, failure: Failure) -> Failure:
+        """The verdict itself cannot be written: what the exit says of the message must be right all the same (DU-04)."""
+        if self._released:
+            return Failure("record-failed", f"the message was sent, but {failure.message}", f"ask-gpt resume {self._id}")
+        return Failure("uncertain", f"it is not known whether the message left, and {failure.message}", f"ask-gpt ops show {self._id}")
 
     def _settle_stop(self, by: str) -> None:
         """Only before the commit: after it the caller's stop ends its patience, not the operation."""

@@ -192,8 +192,7 @@ class Home:
             lines = (self.path / "ledger.jsonl").read_bytes().split(b"\n")[:-1]
         except FileNotFoundError:
             return []
-        found = [json.loads(line) for line in lines]
-        return [one for one in found if operation_id is None or one.get("operation_id") == operation_id]
+        return [json.loads(line) for line in lines if operation_id is None or operation_id.encode() in line]
 
     def browser(self) -> dict[str, Any]:
         return dict(json.loads((self.path / "browser" / "browser.json").read_bytes()))

@@ -289,7 +289,8 @@ class Verdict:
     def _promises(self) -> None:
         """What was acknowledged before the crash is there after it."""
         run, process = self.run, self.process()
-        self.start = view = process.view
+        view = process.view
+        process.world.ledger.transact(lambda view: [])  # raises where the stamp cannot be read, or knows of more
         op = view.get(run.operation_id)
         acked = max((int(one[1]) for one in self.said if one[0] == "acked"), default=0)  # type: ignore[call-overload]
         if view.last_seq < acked:

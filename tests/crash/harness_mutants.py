@@ -12,7 +12,7 @@ from typing import Any
 from gptbridge.core.lifecycle import State
 from gptbridge.core.pacing import Stamp
 from gptbridge.core.record import SEAL
-from gptbridge.edge.journal import Disk
+from gptbridge.edge.journal import Disk, unwritable
 from gptbridge.edge.ledger_file import LedgerFile
 from gptbridge.edge.stamps import StampFile
 from gptbridge.flow.custody import Custody
@@ -127,6 +127,8 @@ class InPlace(StampFile):
             disk.write(fd, data)
             disk.fsync(fd)
             disk.fsync_dir(folder)
+        except OSError as why:
+            raise unwritable("dispatch.stamp", why) from why
         finally:
             disk.close(fd)
 

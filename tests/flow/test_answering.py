@@ -172,7 +172,7 @@ def test_the_log_cannot_be_written_after_the_answer(ground: Ground) -> None:
     worker.world.logs.append = full  # type: ignore[method-assign]
     with pytest.raises(Failure) as why:
         worker.send()
-    assert why.value.slug == "record-failed" and worker.op.state == "completed" and len(ground.sends) == 1
+    assert why.value.slug == "record-failed" and worker.op.state == "accepted" and len(ground.sends) == 1
     assert worker.document(slug="record-failed")["exit_code"] == 34
     worker.world.logs.append = real  # type: ignore[method-assign]
     worker.dies()

@@ -21,12 +21,12 @@ from tests.flow.world import Ground, Machine, Worker
 WHO = "user-0000"
 
 
-def reach(worker: Worker, state: str, prompt: str = "Hello") -> Operation:
+def reach(worker: Worker, state: str, prompt: str = "Hello", *, account: str = WHO, to: str = "new") -> Operation:
     """A row in that state, as its witness writes it."""
     custody = worker.custody
-    worker.admit(prompt)
+    worker.admit(prompt, to=to)
     steps: list[tuple[str, Callable[[], object]]] = [
-        ("queued", lambda: custody.ready(worker.id, WHO)), ("claimed", lambda: custody.claim(worker.id, WHO, first=lambda view: True)),
+        ("queued", lambda: custody.ready(worker.id, account)), ("claimed", lambda: custody.claim(worker.id, account, first=lambda view: True)),
         ("dispatched", lambda: custody.dispatch(worker.id)), ("held", lambda: custody.held(worker.id, f"message-{worker.id}", "parent")),
         ("released", lambda: custody.released(worker.id))]
     for name, step in steps:

@@ -55,9 +55,9 @@ def test_the_order_of_one_send(ground: Ground) -> None:
             # Spooled, admitted, armed before it navigates, prepared; typed last; then the commit, and only then the click.
             ["rename prompt", "fsync queued", "page arm", "page open", "page paste", "fsync claimed", "fsync dispatched",
              "rename dispatch.stamp", "dir dispatch.stamp", "page open_once", "page click", "page held"],
-            # The id before the release, the receipt and the registry before anybody is told.
+            # The id before the release, the receipt and the registry before anybody is told, the turn in the log before `completed`.
             ["page click", "page held", "fsync dispatched+id", "page release", "fsync dispatched+released", "fsync accepted",
-             "fsync registry", "say meta", "fsync completed", "rename log"],
+             "fsync registry", "say meta", "rename log", "fsync completed"],
             ["fsync dispatched+id", "page sending"]):
         left = iter(rows)
         assert all(row in left for row in wanted), (wanted, rows)

@@ -1,0 +1,423 @@
+"""The sweep and the retention: each wreck ends as the table says, twice changes nothing, what lives or is newer is left alone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gptbridge.core.errors import Failure
+from gptbridge.core.operation import KEEP_S
+from gptbridge.core.pacing import Gap
+from gptbridge.core.record import encode
+from gptbridge.edge.home import open_home
+from gptbridge.edge.host import Host
+from gptbridge.edge.ledger_file import LedgerFile
+from gptbridge.flow.upkeep import Swept, summary, sweep
+from gptbridge.practice.world import FIRST
+from tests.edge.crashing import Quick, child, status
+from tests.flow.test_deciding import Killed, killed_at, slug
+from tests.flow.test_recovery import reach
+from tests.flow.world import Ground, Worker
+
+DAY = 86400.0
+
+
+def swept(worker: Worker, *, offline: bool = False, stale_after: float = 900.0, heed: Callable[[], None] = lambda: None) -> Swept:
+    return sweep(worker.world, worker.custody, offline=offline, stale_after=stale_after, heed=heed)
+
+
+def counted(found: Swept) -> dict[str, int]:
+    return {name: count for name, count in found.counts.items() if count}
+
+
+def everything(ground: Ground) -> dict[str, bytes]:
+    home = ground.path / "home"
+    return {str(p.relative_to(home)): p.read_bytes() for p in sorted(home.rglob("*")) if p.is_file() and "locks" not in p.parts}
+
+
+def arrived(ground: Ground) -> None:
+    until = time.monotonic() + 10.0
+    while not (ground.sends and ground.sends[-1]["answered"]):
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+# Retention
+
+def ended(worker: Worker, count: int) -> list[str]:
+    """That many operations that never left."""
+    ids = []
+    for number in range(count):
+        worker.admit(f"text {number}")
+        worker.custody.fail(worker.id, Failure("busy", "a test"), nothing_left=True)
+        worker.ground.time.sleep(0.001)
+        ids.append(worker.id)
+    return ids
+
+
+def test_seven_days_after_its_end_and_not_before(ground: Ground, worker: Worker) -> None:
+    """RE-01 .. RE-03."""
+    done = worker.send("done").operation_id
+    open_ = ground.worker()
+    reach(open_, "held")
+    open_.dies()
+    ground.time.sleep(KEEP_S - 60.0)
+    assert swept(worker, offline=True).counts["pruned"] == 0 and done in worker.view.operations
+    ground.time.sleep(120.0)
+    found = swept(worker, offline=True)
+    assert found.counts["pruned"] == 1 and list(worker.view.operations) == [open_.id]
+    assert slug(worker.send, "done", id=done) == "expired" and len(ground.sends) == 1
+    ground.time.sleep(400 * DAY)
+    assert swept(worker, offline=True).counts["uncertain"] == 1
+
+
+def test_at_most_128_in_one_hold(ground: Ground, worker: Worker) -> None:
+    """RE-04."""
+    ids = ended(worker, 300)
+    ground.time.sleep(KEEP_S + 1.0)
+    holds = [worker.world.ledger.prune(ground.time.wall - KEEP_S, 128) for _ in range(4)]
+    assert [len(hold) for hold in holds] == [128, 128, 44, 0] and [i for hold in holds for i in hold] == ids  # oldest first
+    assert worker.view.operations == {}
+    assert all(slug(worker.admit, "x", id=ids[at]) == "expired" for at in (0, 150, 299))
+
+
+def test_the_texts_go_with_their_operations(ground: Ground, worker: Worker) -> None:
+    """RE-12: not before, and not one whose turn stands in no log."""
+    done = worker.send("done").operation_id
+    unlogged = worker.send("unlogged")
+    (ground.path / "home" / "logs" / f"{unlogged.conversation_id}.log").unlink()
+    never = ended(worker, 1)[0]
+    assert all(worker.world.spool.prompt(i) is not None for i in (done, unlogged.operation_id, never))
+    ground.time.sleep(KEEP_S + 1.0)
+    assert swept(worker, offline=True).counts["pruned"] == 3
+    kept = [worker.world.spool.prompt(i) for i in (done, unlogged.operation_id, never)]
+    assert kept == [None, b"unlogged", None]
+    assert (ground.path / "home" / "logs").is_dir() and worker.turns(next(iter(worker.world.logs.names())))  # RE-13
+
+
+def test_an_id_that_lay_ahead_never_runs_again(ground: Ground, worker: Worker) -> None:
+    """RE-05, RE-06."""
+    ground.time.wall += 299.0
+    ahead = worker.machine.ulid()
+    ground.time.wall -= 299.0
+    other = worker.send("behind").operation_id
+    assert worker.send("ahead", id=ahead).state == "completed"
+    for later in (KEEP_S + 1.0, 200.0, 200.0, 30 * DAY):
+        ground.time.sleep(later)
+        swept(worker, offline=True)
+        assert slug(worker.send, "ahead", id=ahead) == "expired" and slug(worker.send, "behind", id=other) == "expired"
+    assert worker.send("fresh").state == "completed" and len(ground.sends) == 3
+
+
+@pytest.mark.parametrize("step", [-8 * DAY, 3650 * DAY])
+def test_clock_steps(ground: Ground, worker: Worker, step: float) -> None:
+    """RE-07."""
+    old = worker.send("old").operation_id
+    ground.time.sleep(KEEP_S + 1.0)
+    swept(worker, offline=True)
+    young = worker.send("young").operation_id
+    ground.time.wall += step
+    if step > 0:
+        assert slug(worker.send, "old", id=old) == "expired"
+        ground.time.wall -= step
+        assert worker.send("fresh").state == "completed"  # nothing was pruned while it was ahead
+        ground.time.wall += step
+        assert swept(worker, offline=True).counts["pruned"] == 2
+        ground.time.wall -= step
+    assert slug(worker.send, "old", id=old) in ("expired", "usage")
+    ids = [young] if step > 0 else []
+    assert all(slug(worker.send, "young", id=i) == "expired" for i in ids)
+    if step > 0:
+        ground.time.sleep(60.0)
+        assert worker.send("newer than all that was pruned").state == "completed"
+    assert sorted(send["text"] for send in ground.sends).count("old") == 1
+
+
+def test_a_clock_that_steps_back_refuses_no_fresh_id(ground: Ground, worker: Worker) -> None:
+    worker.send("one")
+    ground.time.wall -= 8 * DAY
+    assert worker.send("two").state == "completed"
+    ground.time.wall += 8 * DAY
+    assert worker.send("three").state == "completed"
+
+
+def test_pruning_loses_nothing_that_another_process_appends(ground: Ground, worker: Worker) -> None:
+    ended(worker, 150)
+    ground.time.sleep(KEEP_S + 1.0)
+
+    def ledger() -> LedgerFile:
+        host = Host(worker.machine.env)  # real clocks: the two wait for each other
+        return LedgerFile(open_home(host.env, host=host, disk=Quick()), host, site=ground.url)
+
+    def append() -> None:
+        mine, host = ledger(), Host(worker.machine.env)
+        for _ in range(100):
+            row = {"operation_id": host.ulid(), "state": "queued", "epoch": "0.aa", "actor": "worker", "reason": "admitted", "attempt": 1}
+            mine.transact(lambda view, row=row: [row])  # type: ignore[misc]
+
+    mine = ledger()
+    pid = child(append)
+    left = 150
+    while left:
+        left -= len(mine.prune(ground.time.wall - KEEP_S, 3))
+    assert status(pid) == 0
+    assert len(mine.view().operations) == len(ledger().view().operations) == 100 and not mine.is_damaged()
+
+
+# Wrecks
+
+WHO = f"{FIRST.user_id}/{FIRST.account_id}"
+
+
+def wreck(worker: Worker, state: str) -> None:
+    reach(worker, state, account=WHO)
+    worker.dies()
+
+
+@pytest.mark.parametrize(("state", "after"), [("queued", "rejected"), ("claimed", "uncertain"), ("dispatched", "uncertain"),
+                                              ("held", "uncertain"), ("released", "uncertain")])
+def test_a_wreck_that_left_nothing_at_the_site(ground: Ground, worker: Worker, state: str, after: str) -> None:
+    wreck(worker, state)
+    desk = ground.worker()
+    found = swept(desk)
+    assert desk.view.operations[worker.id].state == after and found.counts["recovered"] == 1 and found.failure is None
+    assert (found.counts["uncertain"], len(found.rows), found.findings) == ((1, 1, False) if after == "uncertain" else (0, 0, False))
+    assert (desk.browser.seats != []) == (state in ("held", "released"))  # only where there is an id to look for
+    if after == "uncertain":
+        assert desk.view.operations[worker.id].looked_at is not None and found.rows[0]["sent"] == "unknown"
+        ground.time.sleep(1000.0)
+        assert swept(desk, offline=True).findings and not swept(desk, offline=True, stale_after=DAY).findings
+    assert ground.sends == []
+
+
+@pytest.mark.parametrize("target", ["new", "known"])
+def test_a_wreck_whose_message_arrived_is_brought_home_without_a_person(ground: Ground, worker: Worker, target: str) -> None:
+    first = ground.worker().send("first words")
+
+    def end() -> None:
+        raise Killed
+
+    worker.on["released"] = end
+    with pytest.raises(Killed):
+        worker.send("second words", to="new" if target == "new" else first.conversation_id or "")
+    worker.dies()
+    arrived(ground)
+    desk = ground.worker()
+    found = swept(desk)
+    op = desk.view.operations[worker.id]
+    assert (op.state, op.sent, found.failure) == ("completed", "yes", None)
+    assert counted(found) == {"recovered": 1, "reconciled": 1, "hydrated": 1, "ok": 2}
+    [turn] = [t for t in desk.turns(op.conversation_id or "") if t.attr("op") == worker.id]
+    assert "second words" in (turn.section("answer") or "") and desk.world.registry.get(op.conversation_id or "") is not None
+    before, seats = everything(ground), len(desk.browser.seats)
+    assert counted(swept(desk)) == {"ok": 2} and everything(ground) == before and len(desk.browser.seats) == seats
+    assert len(ground.sends) == 2 and desk.browser.seats[-1].closed
+
+
+@pytest.mark.parametrize("lost", ["log", "registry", "both", "torn"])
+def test_a_completed_one_that_a_crash_left_out_of_log_or_registry(ground: Ground, worker: Worker, lost: str) -> None:
+    op = worker.send("first words")
+    log = ground.path / "home" / "logs" / f"{op.conversation_id}.log"
+    if lost in ("log", "both"):
+        log.unlink()
+    if lost in ("registry", "both"):
+        (ground.path / "home" / "conversations.jsonl").unlink()
+    if lost == "torn":
+        log.write_bytes(log.read_bytes()[:-200])
+    worker.dies()
+    desk = ground.worker()
+    found = swept(desk)
+    assert found.failure is None and desk.world.registry.get(op.conversation_id or "") is not None
+    assert found.counts["hydrated"] == (lost != "registry") and found.counts["sealed"] == (lost == "torn")
+    assert any(t.state == "completed" and t.section("answer") for t in desk.turns(op.conversation_id or ""))
+    before = everything(ground)
+    assert counted(swept(desk)) == {"ok": 1} and everything(ground) == before
+
+
+def test_an_accepted_one_whose_worker_died(ground: Ground, worker: Worker) -> None:
+    ground.on("slow-answer", seconds=0.3)
+
+    def end(event: Any) -> None:
+        if event["type"] == "meta":
+            raise Killed
+
+    worker.front.says = end
+    with pytest.raises(Killed):
+        worker.send("words")
+    worker.dies()
+    desk = ground.worker()
+    assert desk.view.operations[worker.id].state == "accepted"
+    until = time.monotonic() + 10.0
+    while desk.view.operations[worker.id].state != "completed":
+        assert time.monotonic() < until and swept(desk).failure is None
+    assert swept(desk).something is False and len(ground.sends) == 1
+
+
+def test_offline_opens_no_browser(ground: Ground, worker: Worker) -> None:
+    killed_at(worker, "released")
+    arrived(ground)
+    desk = ground.worker()
+    found = swept(desk, offline=True)
+    assert counted(found) == {"recovered": 1, "uncertain": 1} and desk.browser.seats == []
+    assert summary(found) == "sweep: 1 uncertain (oldest 0s), 0 hydrated, 0 interrupted, 0 ok, 1 recovered"
+    assert desk.view.operations[worker.id].looked_at is None  # nobody has looked at the site
+
+
+@pytest.mark.parametrize(("scenario", "no"), [("signed-out", "needs-human"), ("throttled", "rate-limited"), ("challenge", "needs-human")])
+def test_a_site_that_refuses_keeps_the_offline_work(ground: Ground, worker: Worker, scenario: str, no: str) -> None:
+    """Case 35."""
+    killed_at(worker, "released")
+    arrived(ground)
+    ground.on(scenario)
+    desk = ground.worker()
+    found = swept(desk)
+    assert found.failure is not None and found.failure.slug == no and found.counts["recovered"] == 1 and len(found.rows) == 1
+    op = desk.view.operations[worker.id]
+    assert (op.state, op.looked_at) == ("uncertain", None)
+    ground.off(scenario)
+    assert swept(desk).failure is None and desk.view.operations[worker.id].state == "completed"
+
+
+def test_another_accounts_operations_are_left_alone(ground: Ground, worker: Worker) -> None:
+    killed_at(worker, "released")
+    arrived(ground)
+    ground.on("other-account")
+    desk = ground.worker()
+    swept(desk)
+    lines = ground.ledger_lines()
+    found = swept(desk)
+    assert found.failure is None and ground.ledger_lines() == lines
+    assert (desk.view.operations[worker.id].state, desk.view.operations[worker.id].looked_at) == ("uncertain", None)
+    ground.off("other-account")
+    assert swept(desk).failure is None and desk.view.operations[worker.id].state == "completed"
+
+
+def test_the_least_recently_tried_come_first_and_a_run_is_bounded(ground: Ground, worker: Worker) -> None:
+    for number in range(25):
+        reach(worker, "released", account=WHO, to=f"68c1d2e3-0000-8000-8000-{number:012x}")
+    worker.dies()
+    desk = ground.worker()
+    reads = ground.site.world.reads
+    assert swept(desk).counts["uncertain"] == 25
+    tried = [op.operation_id for op in desk.view.operations.values() if op.looked_at is not None]
+    assert tried == list(desk.view.operations)[:20] and ground.site.world.reads - reads <= 24
+    ground.time.sleep(1.0)
+    swept(desk)
+    assert all(op.looked_at is not None for op in desk.view.operations.values())
+
+
+def test_reading_is_paced(ground: Ground, worker: Worker) -> None:
+    killed_at(worker, "released")
+    arrived(ground)
+    desk = ground.worker(gap=Gap(60.0))
+    begun = ground.time.boottime
+    assert swept(desk).failure is None and desk.view.operations[worker.id].state == "completed" and ground.time.boottime - begun < 5.0
+
+
+# What lives
+
+@pytest.mark.parametrize("stage", ["seat", "arm", "paste", "click", "held", "release"])
+def test_a_sweep_beside_a_live_send_changes_nothing_of_it(ground: Ground, worker: Worker, stage: str) -> None:
+    """DU-11, case 53."""
+    desk = ground.worker()
+    found: list[Swept] = []
+    seen: list[bool] = []
+
+    def run() -> None:
+        worker.on.pop(stage, None)
+        lines = ground.ledger_lines()
+        found.append(swept(desk))
+        seen.append(ground.ledger_lines() == lines)
+
+    worker.on[stage] = run
+    op = worker.send("words")
+    assert (op.state, len(ground.sends), len(worker.turns(op.conversation_id or ""))) == ("completed", 1, 1)
+    assert seen == [True] and counted(found[0]) == {} and desk.browser.seats == []
+
+
+def test_a_sweep_while_an_answer_comes(ground: Ground, worker: Worker) -> None:
+    desk = ground.worker()
+    wreck = ground.worker()
+    killed_at(wreck, "released")
+    arrived(ground)
+    ground.on("slow-answer", seconds=0.5)
+    found: list[Swept] = []
+    worker.front.says = lambda event: found.append(swept(desk)) if event["type"] == "meta" else None
+    op = worker.send("words")
+    assert op.state == "completed" and len(worker.turns(op.conversation_id or "")) == 1 and worker.browser.buried == []
+    assert desk.view.operations[wreck.id].state == "completed" and found[0].failure is None and len(ground.sends) == 2
+
+
+def test_one_sweep_at_a_time(ground: Ground, worker: Worker) -> None:
+    with ground.worker().world.locks.sweep() as alone:
+        assert alone
+        found = swept(worker)
+        assert found.elsewhere and not found.something and not found.findings
+    assert not swept(worker).elsewhere
+
+
+def test_whoever_leaves_stops_the_sweep_and_keeps_its_work(ground: Ground, worker: Worker) -> None:
+    killed_at(worker, "released")
+    arrived(ground)
+    desk = ground.worker()
+
+    def heed() -> None:
+        if desk.browser.seats:
+            raise Failure("interrupted", "stopped")
+
+    assert slug(swept, desk, heed=heed) == "interrupted"
+    assert desk.view.operations[worker.id].state == "uncertain"
+    assert all(seat.closed for seat in desk.browser.seats) and not swept(desk).elsewhere
+
+
+# What is newer
+
+def newer_ledger(home: Path) -> Path:
+    (home / "ledger.jsonl").write_bytes(encode(1, {"format": "ask-gpt-ledger", "version": 2, "site": "x"}) + encode(2, {"new": True}))
+    return home / "ledger.jsonl"
+
+
+def newer_registry(home: Path) -> Path:
+    path = home / "conversations.jsonl"
+    path.write_bytes(encode(1, {"format": "ask-gpt-registry", "version": 2}) + encode(2, {"new": True}))
+    return path
+
+
+def newer_log(home: Path) -> Path:
+    [path] = (home / "logs").glob("6*.log")
+    path.write_bytes(path.read_bytes().replace(b"ask-gpt-log/1", b"ask-gpt-log/2")[:-100])
+    return path
+
+
+@pytest.mark.parametrize("make", [newer_ledger, newer_registry, newer_log])
+def test_what_is_of_a_newer_version_is_left_byte_for_byte(ground: Ground, worker: Worker, make: Callable[[Path], Path]) -> None:
+    worker.send("words")
+    worker.dies()
+    path = make(ground.path / "home")
+    before = path.read_bytes()
+    desk = ground.worker()
+    try:
+        found = swept(desk)
+        assert found.failure is not None and found.failure.slug == "state-corrupt" and "newer" in found.failure.message
+    except Failure as failure:
+        assert failure.slug == "state-corrupt" and "newer" in failure.message and make is not newer_log
+    assert path.read_bytes() == before
+    if make is newer_ledger:
+        ledger: Any = desk.world.ledger
+        assert slug(ledger.accept_loss, "x") == "state-corrupt" and path.read_bytes() == before
+        ground.workers.remove(desk)
+
+
+def test_one_log_that_cannot_be_used_does_not_stop_the_others(ground: Ground, worker: Worker) -> None:
+    worker.send("words")
+    newer_log(ground.path / "home")
+    wreck = ground.worker()
+    killed_at(wreck, "released")
+    arrived(ground)
+    desk = ground.worker()
+    found = swept(desk)
+    assert found.failure is not None and desk.view.operations[wreck.id].state == "completed"
