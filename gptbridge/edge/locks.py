@@ -141,6 +141,8 @@ class Lock:
         _describe(fd, Holder(note=self.last.note))
         try:
             self._locks.flock(fd, fcntl.LOCK_UN)
+        except OSError:
+            pass  # closing it frees it all the same, and what was done under it stands
         finally:
             os.close(fd)
 

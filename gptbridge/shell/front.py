@@ -17,7 +17,7 @@ from types import FrameType
 from typing import Any
 
 from gptbridge.core.errors import Failure
-from gptbridge.core.operation import check_id
+from gptbridge.core.operation import check_id, is_expired
 from gptbridge.core.result import Outcome, document, sweep_line
 from gptbridge.edge.config import Config, load
 from gptbridge.edge.copies import CopyFolder
@@ -200,7 +200,8 @@ class Front:
         self._uncertain = sweep_line(view.uncertain()) if view is not None else None
         op = view.get(self._id) if view is not None else None
         if op is None:
-            if failure is not None and self._job.operation_id is not None and failure.slug in ("state-corrupt", "state-unwritable"):
+            if (failure is not None and self._job.operation_id is not None and failure.slug in ("state-corrupt", "state-unwritable")
+                    and not self._never_ran(found)):
                 # An id was given and the ledger cannot say what became of it: that is not "nothing left" (contract.md, Outcomes).
                 failure = Failure("uncertain", f"whether this operation ran before cannot be read: {failure.message}", failure.hint)
             failure = failure or Failure("browser", "the worker ended before the operation was admitted; nothing was sent", "run it again")
@@ -212,6 +213,15 @@ class Front:
         if died and not op.ended:
             outcome.warnings.append("the worker process ended unexpectedly")
         return outcome
+
+    def _never_ran(self, found: Files) -> bool:
+        """Whether the ledger can be read, and says of this id, which is young enough to have a receipt, that there is none."""
+        try:
+            view = found.ledger.view()
+        except Failure:
+            return False
+        assert self._id is not None
+        return view.get(self._id) is None and not is_expired(self._id, Host(self._env).wall(), view.floor)
 
     def _read_back(self, found: Files, end: dict[str, Any], failure: Failure | None, slug: str | None) -> Outcome:
         if failure is not None or "slug" not in end:

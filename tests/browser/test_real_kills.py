@@ -108,12 +108,13 @@ def test_patience_and_sigterm_after_dispatch(desk: Desk) -> None:
     until(desk.site.sends, "the message to reach the site", 30)
     ended = desk.start("send", "ended by SIGTERM")
     until(lambda: len(desk.site.sends()) == 2, "the other message to reach the site", 30)
+    operation = operation_of(ended)
     ended.process.terminate()
     first, second = impatient.wait(20), ended.wait(20)
     assert first.code in (30, 40) and first.doc["answer"] is None and first.doc["retry"] == "never", first
     assert first.doc["sent"] == {30: "yes", 40: "unknown"}[first.code]
     assert second.code == 143 and second.out == b"", second
-    followed = desk.json("send", "ended by SIGTERM", "--operation-id", operation_of(ended))
+    followed = desk.json("send", "ended by SIGTERM", "--operation-id", operation)
     assert followed.code == 0 and followed.doc["answer"] == "You said:\n\n> ended by SIGTERM", followed
     read = desk.json("resume", first.doc["operation_id"])
     assert read.code == 0 and read.doc["answer"] == "You said:\n\n> without patience", read
@@ -128,7 +129,7 @@ ACCEPTED = ("accepted", lambda record: record["state"] == "accepted")
 def kill_worker_at(desk: Desk, running: Running, reached: Callable[[dict[str, Any]], bool]) -> str:
     """SIGKILL as soon as such a record is in the ledger; the operation's id.
 
-    Between the record of the held request and its release lies one question to the page, 10 ms and more: the blow nearly always falls there.
+    Between the record of the held request and its release lies a question to the page, 10 ms and more: the blow nearly always falls there.
     """
     operation = operation_of(running)
     deadline = time.monotonic() + 40

@@ -26,7 +26,8 @@ def reach(worker: Worker, state: str, prompt: str = "Hello", *, account: str = W
     custody = worker.custody
     worker.admit(prompt, to=to)
     steps: list[tuple[str, Callable[[], object]]] = [
-        ("queued", lambda: custody.ready(worker.id, account)), ("claimed", lambda: custody.claim(worker.id, account, first=lambda view: True)),
+        ("queued", lambda: custody.ready(worker.id, account)),
+        ("claimed", lambda: custody.claim(worker.id, account, first=lambda view: True)),
         ("dispatched", lambda: custody.dispatch(worker.id)), ("held", lambda: custody.held(worker.id, f"message-{worker.id}", "parent")),
         ("released", lambda: custody.released(worker.id))]
     for name, step in steps:

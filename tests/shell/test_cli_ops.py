@@ -1,0 +1,201 @@
+"""`ops` where it changes something, and `--again`: real processes, a live worker, the practice server's own count."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gptbridge.practice.server import PracticeServer
+
+from .practising import VALID, Desk, until
+from .seeding import Seed, conversation_id, ulid
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    with PracticeServer() as site:
+        site.world.switches.start("slow-answer", {"seconds": 0.0})
+        made = Desk(tmp_path, site)
+        yield made
+        made.tidy()
+        assert all(send["copy_of"] is None for send in made.sends)
+
+
+@pytest.fixture
+def seed(tmp_path: Path) -> Seed:
+    return Seed(tmp_path / "home")
+
+
+def told(seed: Seed, *words: str) -> dict[str, Any]:
+    found = seed.document(*words)
+    VALID.validate(found)
+    return found
+
+
+# Stop
+
+def test_stop_of_one_that_waits_for_the_gap(desk: Desk) -> None:
+    """ST-04, ST-13, ST-17: at once, for ever, and nothing left."""
+    assert desk.run("send", "first").returncode == 0
+    desk.env["ASKGPT_DISPATCH_GAP"] = "60"
+    waiting = desk.start("send", "second", "--json")
+    operation = desk.reaches("queued")
+    done = desk.run("ops", "stop", operation)
+    assert (done.returncode, done.stdout) == (0, b"stopped\n")
+    found = desk.told(desk.end(waiting))
+    assert (found["exit_code"], found["sent"], found["retry"], found["state"]) == (24, "no", "never", "stopped")
+    again = desk.document("ops", "stop", operation)
+    assert again["stop"] == "stopped" and again["operations"][0]["state"] == "stopped" and again["operations"][0]["admission"] == "accepted"
+    replay = desk.document("send", "second", "--operation-id", operation)
+    assert replay["exit_code"] == 24 and len(desk.sends) == 1
+    assert b"stop asked for" in desk.run("ops", "show", operation).stdout
+
+
+def test_stop_at_the_gate(desk: Desk) -> None:
+    held = desk.start("send", "words", "--json", hold="held")
+    until(lambda: any(line.endswith(" held") for line in desk.seen()))
+    operation = desk.operations()[0]["operation_id"]
+    stopping = desk.start("ops", "stop", operation)
+    until(lambda: b'"stop_phase":"pending"' in (desk.home / "ledger.jsonl").read_bytes())
+    Path(f"{desk.marks}.go").touch()
+    assert desk.end(stopping).stdout == b"stopped\n"
+    found = desk.told(desk.end(held))
+    assert (found["exit_code"], found["sent"], found["retry"], desk.sends) == (24, "no", "never", [])
+
+
+def test_stop_of_an_answer_that_comes(desk: Desk) -> None:
+    """ST-05, ST-07 .. ST-09: the page's own stop, once, confirmed by the site."""
+    desk.site.world.switches.start("slow-answer", {"seconds": 30.0})
+    sending = desk.start("send", "practice:slow words", "--json")
+    operation = desk.reaches("accepted")
+    found = desk.document("ops", "stop", operation)
+    row = found["operations"][0]
+    assert (found["stop"], row["stop_phase"], row["sent"], row["turn"]) == ("stop-pressed", "confirmed", "yes", "stopped")
+    ended = desk.told(desk.end(sending))
+    assert ended["exit_code"] in (0, 31) and ended["sent"] == "yes" and ended["warnings"]
+    shown = desk.operations("show", operation)[0]
+    assert [entry["reason"] for entry in shown["history"]].count("pressing the page's stop") == 1
+    assert desk.run("ops", "stop", operation).stdout == b"stop-pressed\n"
+    assert b"stop: confirmed" in desk.run("ops", "show", operation).stdout
+
+
+def test_stop_of_a_conversation(desk: Desk) -> None:
+    """ST-19."""
+    conversation = desk.document("send", "first")["conversation_id"]
+    desk.env["ASKGPT_DISPATCH_GAP"] = "60"
+    waiting = desk.start("resume", conversation, "second", "--json")
+    operation = desk.reaches("queued")
+    found = desk.document("ops", "stop", "--conversation", conversation)
+    assert found["stop"] == "stopped" and [row["operation_id"] for row in found["operations"]] == [operation]
+    assert found["operations"][0]["stop"] == "stopped" and desk.told(desk.end(waiting))["exit_code"] == 24
+    done = desk.run("ops", "stop", "--conversation", f"{desk.site.url}/c/{conversation}")
+    assert (done.returncode, done.stdout) == (0, b"not-running\n") and len(desk.sends) == 1
+
+
+def test_stop_of_what_is_not_there_makes_nothing(seed: Seed, tmp_path: Path) -> None:
+    for words in (["ops", "stop", ulid(7)], ["ops", "stop", "--conversation", conversation_id(7)]):
+        found = told(seed, *words)
+        assert (found["exit_code"], found["sent"]) == (17, "no")
+    assert told(seed, "ops", "stop", "--conversation", ulid(7))["exit_code"] == 2
+    seed.env["ASKGPT_HOME"] = str(tmp_path / "none")
+    assert told(seed, "ops", "stop", ulid(7))["exit_code"] == 17 and told(seed, "ops", "accept-loss", "--because", "x")["exit_code"] == 21
+    assert not (tmp_path / "none").exists()
+
+
+# Resolve
+
+def test_resolve(seed: Seed) -> None:
+    """SM-23, RP-10, RP-11, RP-13."""
+    gone, sent, early = (seed.operation(1, "claimed", "dispatched", "uncertain"), seed.operation(2, "claimed", "dispatched", "uncertain"),
+                         seed.operation(3, "claimed", "uncertain"))
+    found = told(seed, "ops", "resolve", gone, "--not-sent", "--because", "I looked at the list")
+    row = found["operations"][0]
+    assert (row["state"], row["sent"], row["retry"]) == ("rejected", "no", "never")
+    assert (row["history"][-1]["actor"], row["history"][-1]["reason"]) == ("person", "I looked at the list")
+    done = seed.run("ops", "resolve", sent, "--sent", "--conversation", conversation_id(9), "--because", "I\x1b[31m saw it")
+    assert done.returncode == 0 and done.stdout.split(b"\t")[:3] == [sent.encode(), b"accepted", b"sent=yes"]
+    assert told(seed, "ops", "show", sent)["operations"][0]["conversation_id"] == conversation_id(9)
+    assert told(seed, "ops", "resolve", early, "--sent", "--because", "x")["exit_code"] == 21
+    assert told(seed, "ops", "resolve", early, "--not-sent", "--because", "x")["exit_code"] == 0
+    for operation in (gone, sent, early):
+        again = told(seed, "ops", "resolve", operation, "--not-sent", "--because", "x")
+        assert (again["exit_code"], again["retry"], again["error"]["code"]) == (21, "never", "conflict")
+    assert told(seed, "ops", "resolve", ulid(9), "--sent", "--because", "x")["exit_code"] == 17
+
+
+# Accepted losses
+
+def test_accept_loss(desk: Desk) -> None:
+    """DU-13."""
+    before = desk.document("send", "first")["operation_id"]
+    assert desk.document("ops", "accept-loss", "--because", "no reason")["exit_code"] == 21
+    ledger = desk.home / "ledger.jsonl"
+    lines = ledger.read_bytes().splitlines(keepends=True)
+    ledger.write_bytes(b"".join(lines[:3] + lines[4:]))
+    broken = desk.document("send", "second")
+    assert broken["exit_code"] == 18 and "line 4" in broken["error"]["message"] and "accept-loss" in broken["error"]["hint"]
+    assert desk.document("send", "first", "--operation-id", before)["exit_code"] == 40  # the id is given and cannot be looked up
+    assert desk.document("ops", "stop", before)["exit_code"] == 18
+    found = desk.document("ops", "accept-loss", "--because", "disk broke")
+    assert found["exit_code"] == 0 and found["operations"] == []
+    fresh = desk.document("send", "second")
+    assert (fresh["exit_code"], fresh["retry"], fresh["operation_id"]) == (10, "later", None)
+    assert desk.document("send", "third", "--operation-id", ulid(1).replace("01KB7X", "01KA7X"))["exit_code"] == 41
+    assert desk.document("ops", "accept-loss", "--because", "again")["exit_code"] == 21 and len(desk.sends) == 1
+
+
+def test_accept_loss_of_a_deleted_ledger_keeps_the_home_its_sites(desk: Desk) -> None:
+    assert desk.run("send", "first").returncode == 0
+    (desk.home / "ledger.jsonl").unlink()
+    done = desk.run("ops", "accept-loss", "--because", "deleted by hand")
+    assert done.returncode == 0 and b"new work waits until" in done.stdout
+    desk.env["ASKGPT_SITE"] = "http://127.0.0.1:1"
+    assert desk.document("send", "second")["exit_code"] == 20
+
+
+def test_an_unknown_id_below_the_floor_is_said_to_be_unknown(seed: Seed) -> None:
+    seed.operation(5, "claimed", "rejected")
+    assert seed.ledger.prune(seed.host.wall() + 1.0, 128) == [ulid(5)]
+    found = told(seed, "ops", "show", ulid(3))
+    assert found["exit_code"] == 17 and "not known" in found["error"]["message"]
+    assert "not known" not in told(seed, "ops", "show", "7" + ulid(3)[1:])["error"]["message"]
+
+
+# --again
+
+def test_an_equal_request_is_refused_until_somebody_knows(desk: Desk) -> None:
+    lost = desk.wreck("equal words", "held")
+    found = desk.document("send", "equal words")
+    assert (found["exit_code"], found["retry"], found["operation_id"], found["sent"]) == (21, "never", None, "no")
+    assert lost in found["error"]["message"] and f"resume {lost}" in found["error"]["hint"] and "--again" in found["error"]["hint"]
+    assert len(desk.operations()) == 1 and [p.name for p in (desk.home / "spool").iterdir()] == [f"{lost}.prompt"]
+    assert desk.document("send", "other words")["exit_code"] == 0
+    assert desk.document("send", "equal words", "--again")["exit_code"] == 0
+    assert desk.document("send", "equal words")["exit_code"] == 21  # what became of the first is as unknown as before
+    assert desk.document("ops", "resolve", lost, "--not-sent", "--because", "I looked")["exit_code"] == 0
+    assert desk.document("send", "equal words")["exit_code"] == 0 and len(desk.sends) == 3
+
+
+@pytest.mark.parametrize("by", ["replay", "resume"])
+def test_an_answer_whose_front_was_killed_is_shown_once(desk: Desk, by: str) -> None:
+    desk.site.world.switches.start("slow-answer", {"seconds": 2.0})
+    sending = desk.start("send", "equal words")
+    operation = desk.reaches("accepted")
+    os.kill(sending.pid, signal.SIGKILL)
+    desk.reaches("completed")
+    desk.site.world.switches.start("slow-answer", {"seconds": 0.0})
+    shown = desk.run("ops", "show", operation).stdout
+    assert b"front: gone" in shown and b"answer shown" not in shown
+    assert desk.document("send", "equal words")["exit_code"] == 21
+    found = desk.document("resume", operation) if by == "resume" else desk.document("send", "equal words", "--operation-id", operation)
+    assert found["exit_code"] == 0 and "equal words" in found["answer"]
+    assert b"answer shown" in desk.run("ops", "show", operation).stdout
+    lines = (desk.home / "ledger.jsonl").read_bytes()
+    again = desk.document("send", "equal words", "--operation-id", operation)
+    assert (again["exit_code"], again["answer"]) == (0, found["answer"]) and (desk.home / "ledger.jsonl").read_bytes() == lines
+    assert desk.document("send", "equal words")["exit_code"] == 0 and len(desk.sends) == 2

@@ -1,0 +1,142 @@
+"""`sweep` and `bin/ask-gpt-sweep`: what is healed, what is said, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gptbridge.core.record import encode
+from gptbridge.practice.server import PracticeServer
+
+from .practising import VALID, Desk, until
+from .seeding import ROOT, Seed, conversation_id
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    with PracticeServer() as site:
+        site.world.switches.start("slow-answer", {"seconds": 0.0})
+        made = Desk(tmp_path, site)
+        yield made
+        made.tidy()
+        assert all(send["copy_of"] is None for send in made.sends)
+
+
+@pytest.fixture
+def seed(tmp_path: Path) -> Seed:
+    return Seed(tmp_path / "home")
+
+
+def test_a_killed_send_is_brought_home(desk: Desk) -> None:
+    """GT-05's bins, with real kills: no person is needed where the id is on disk."""
+    operation = desk.wreck("words to find", "sent")
+    shutil.rmtree(desk.work / "ask-gpt")
+    done = desk.run("sweep")
+    assert (done.returncode, done.stdout) == (0, b"sweep: 0 uncertain, 1 hydrated, 0 interrupted, 1 ok, 1 recovered, 1 reconciled\n")
+    assert not (desk.work / "ask-gpt").exists()
+    row = desk.operations()[0]
+    assert (row["operation_id"], row["state"], row["sent"]) == (operation, "completed", "yes")
+    assert b"words to find" in desk.run("show", operation, "--answer").stdout
+    again = desk.document("sweep")
+    assert again["sweep"]["rows"] == [] and {k: v for k, v in again["sweep"]["counts"].items() if v} == {"ok": 1}
+    quiet = desk.run("sweep", "-q")
+    assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, b"", b"") and len(desk.sends) == 1
+
+
+def test_a_killed_send_that_never_left_needs_a_person_after_a_while(desk: Desk) -> None:
+    operation = desk.wreck("words that stay", "click")
+    found = desk.document("sweep")
+    assert found["exit_code"] == 0 and found["retry"] == "safe" and found["sweep"]["counts"]["recovered"] == 1
+    [row] = found["sweep"]["rows"]
+    assert (row["operation_id"], row["state"], row["sent"], row["conversation_id"]) == (operation, "uncertain", "unknown", None)
+    assert row["next"] == [["ask-gpt", "ops", "show", operation]] and "before its message id" in row["known"]
+    stale = desk.document("sweep", "--stale-after", "0")
+    assert (stale["exit_code"], stale["error"]["code"], stale["sent"]) == (3, "findings", "no") and operation in stale["error"]["hint"]
+    done = desk.run("sweep", "--stale-after", "0", "-q")
+    assert done.returncode == 3 and done.stdout.startswith(f"{operation}\tuncertain\t".encode())
+    assert done.stdout.splitlines()[-1].startswith(b"sweep: 1 uncertain (oldest ") and desk.sends == []
+    assert desk.document("sweep", "--stale-after", "1d")["exit_code"] == 0
+
+
+@pytest.mark.parametrize(("scenario", "code"), [("signed-out", 12), ("throttled", 11), ("challenge", 12)])
+def test_a_site_that_refuses(desk: Desk, scenario: str, code: int) -> None:
+    desk.wreck("words to find", "sent")
+    desk.site.world.switches.start(scenario, {})
+    found = desk.document("sweep")
+    assert found["exit_code"] == code and found["sweep"]["counts"]["recovered"] == 1 and len(found["sweep"]["rows"]) == 1
+    offline = desk.document("sweep", "--offline")
+    assert offline["exit_code"] == 0 and offline["sweep"]["counts"]["uncertain"] == 1
+    desk.site.world.switches.end(scenario)
+    assert desk.document("sweep")["sweep"]["counts"]["reconciled"] == 1 and len(desk.sends) == 1
+
+
+def test_a_second_sweep_says_so_and_a_signal_stops_the_first(desk: Desk) -> None:
+    desk.wreck("words to find", "sent")
+    first = desk.start("sweep", "--json", hold="open")
+    until(lambda: any(line.endswith(" open") for line in desk.seen()))
+    second = desk.document("sweep")
+    assert second["exit_code"] == 0 and "another sweep is running" in second["warnings"][0]
+    plain = desk.run("sweep")
+    assert (plain.returncode, plain.stdout) == (0, b"") and b"another sweep is running" in plain.stderr
+    first.send_signal(signal.SIGINT)
+    Path(f"{desk.marks}.go").touch()
+    found = desk.told(desk.end(first))
+    assert (found["exit_code"], found["error"]["code"]) == (130, "interrupted")
+    assert desk.document("sweep")["sweep"]["counts"]["reconciled"] == 1
+
+
+def test_a_sweep_beside_a_live_send(desk: Desk) -> None:
+    """DU-11."""
+    desk.site.world.switches.start("slow-answer", {"seconds": 2.0})
+    sending = desk.start("send", "words", "--json")
+    desk.reaches("accepted")
+    before = (desk.home / "ledger.jsonl").read_bytes()
+    found = desk.document("sweep")
+    assert found["exit_code"] == 0 and not any(found["sweep"]["counts"].values())
+    assert (desk.home / "ledger.jsonl").read_bytes().startswith(before)
+    assert desk.told(desk.end(sending))["exit_code"] == 0 and len(desk.sends) == 1
+    [log] = (desk.home / "logs").iterdir()
+    assert log.read_bytes().count(b"\n## turn ") == 1
+
+
+def test_files_of_a_newer_version_are_left_alone(seed: Seed) -> None:
+    seed.env["ASKGPT_SITE"] = "https://chatgpt.com"
+    path = seed.path / "conversations.jsonl"
+    path.write_bytes(encode(1, {"format": "ask-gpt-registry", "version": 2}) + b"a torn end")
+    before = path.read_bytes()
+    assert seed.document("sweep", "--offline")["exit_code"] == 18 and path.read_bytes() == before
+    path.unlink()
+    path = seed.path / "ledger.jsonl"
+    path.write_bytes(encode(1, {"format": "ask-gpt-ledger", "version": 2, "site": "x"}) + b"a torn end")
+    before = path.read_bytes()
+    assert seed.document("sweep", "--offline")["exit_code"] == 18 and path.read_bytes() == before
+    assert seed.document("ops", "accept-loss", "--because", "x")["exit_code"] in (18, 21) and path.read_bytes() == before
+
+
+def test_the_timers_command(seed: Seed, tmp_path: Path) -> None:
+    """From any folder and through links; silent unless there is something."""
+    link = tmp_path / "a link"
+    link.symlink_to(ROOT / "bin" / "ask-gpt-sweep")
+
+    def run(*words: str) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run([link, "--offline", *words], cwd=tmp_path, env=seed.env, capture_output=True, timeout=60, check=False)
+
+    done = run()
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    seed.conversation(1, "a title")
+    seed.log(conversation_id(1), {"sections": [("prompt", "p"), ("answer", "a")]})
+    log = seed.path / "logs" / f"{conversation_id(1)}.log"
+    log.write_bytes(log.read_bytes()[:-40])
+    done = run()
+    assert (done.returncode, done.stdout) == (0, b"sweep: 0 uncertain, 0 hydrated, 1 interrupted, 0 ok\n")
+    assert (run().stdout, run("--json").stderr) == (b"", b"")
+    seed.operation(1, "claimed", "dispatched", "uncertain")
+    done = run("--json", "--stale-after", "0")
+    VALID.validate(json.loads(done.stdout))
+    assert done.returncode == 3
