@@ -43,8 +43,9 @@ class ChatPage:
     # Opening and looking
 
     def open(self, conversation_id: str | None) -> None:
-        self._driver(lambda: self._session.execute_cdp_cmd("Emulation.setFocusEmulationEnabled", {"enabled": True}))
         self._driver(lambda: self._session.get(self._site + (f"/c/{conversation_id}" if conversation_id else "/")))
+        # A window that is not in front swallows trusted clicks and throttles its timers (seen 2026-07).
+        self._driver(lambda: self._session.execute_cdp_cmd("Emulation.setFocusEmulationEnabled", {"enabled": True}))
         until, editor_since = self._now() + LOAD_S, None
         while True:
             state = self._state_while_loading()

@@ -36,6 +36,7 @@ _AROUND = [{"type": kind} for kind in ("shared_worker", "service_worker", "page"
 _KINDS = ("iframe", "worker", "shared_worker", "service_worker", "popup")
 _READS = ("GET", "HEAD", "OPTIONS")
 _ACK_S = 2.0
+NAVIGATE_S = 30.0
 
 
 @dataclass(slots=True)
@@ -128,6 +129,12 @@ class Gate:
             self.detach()
             raise Failure("site-changed", f"The request gate could not be armed ({'; '.join(self._faults) or 'no guard in the page'}). "
                           "Nothing was typed or sent.")
+
+    def navigate(self, url: str) -> None:
+        """Sends the armed window to `url`; Failure("browser") when nothing answers there."""
+        reason = self._call("Page.navigate", {"url": url}, self._session, NAVIGATE_S).get("errorText")
+        if reason and reason != "net::ERR_ABORTED":  # that one: a page that goes on to another at once
+            raise Failure("browser", f"The site cannot be reached ({reason}). Nothing was sent.", "check the network", again=True)
 
     def open_once(self) -> None:
         """Lets the next send be held instead of failed. Failure("site-changed") when the gate is not whole; it stays closed then."""

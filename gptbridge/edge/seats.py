@@ -2,10 +2,13 @@
 
 A seat is opened on about:blank and armed before it first navigates; it is closed in one order only: gate shut, composer emptied, window
 closed, gate detached, driver ended. A gate that lets go while the window lives could let a held request out.
+
+The driver attaches in a thread of its own while the gate is armed and the page loads: its import and its session cost as much as the page.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -18,25 +21,73 @@ from gptbridge.edge.gate import Gate as ChromeGate
 GONE_S = 3.0  # how long a closing window may take; the gate stays attached meanwhile
 
 
+class Attaching:
+    """A Selenium session on a window, as the page scripts use it; whoever uses it first waits for it. Navigation goes by the gate's own
+    connection, so that the page loads while the driver attaches."""
+
+    def __init__(self, chrome: Chrome) -> None:
+        self._chrome = chrome
+        self._named = threading.Event()
+        self._target: str | None = None
+        self._driver: Any = None
+        self._error: BaseException | None = None
+        self._navigate: Callable[[str], None] = lambda url: None
+        chrome.warm_driver()
+        self._thread = threading.Thread(target=self._attach, name="driver-attach", daemon=True)
+        self._thread.start()
+
+    def begin(self, target: str, navigate: Callable[[str], None]) -> None:
+        self._target, self._navigate = target, navigate
+        self._named.set()
+
+    def _attach(self) -> None:
+        try:
+            from gptbridge.edge import webdriver  # noqa: F401  (the import is the slow part; the window is opened meanwhile)
+
+            self._named.wait()
+            if self._target is not None:
+                self._driver = self._chrome.driver(self._target)
+        except BaseException as error:
+            self._error = error
+
+    def _session(self) -> Any:
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+        return self._driver
+
+    def get(self, url: str) -> None:
+        self._navigate(url)
+
+    def execute_async_script(self, script: str, *args: Any) -> Any:
+        return self._session().execute_async_script(script, *args)
+
+    def execute_cdp_cmd(self, cmd: str, cmd_args: dict[str, Any]) -> Any:
+        return self._session().execute_cdp_cmd(cmd, cmd_args)
+
+    def end(self) -> None:
+        """Ends the driver's process and nothing else."""
+        self._named.set()
+        self._thread.join()
+        if self._driver is not None:
+            self._chrome.detach(self._driver)
+
+
 class ChromeSeat:
     page: Page
     gate: Gate
 
-    def __init__(self, chrome: Chrome, target: str, site: str, clock: Clock) -> None:
+    def __init__(self, chrome: Chrome, target: str, site: str, clock: Clock, session: Attaching | None = None) -> None:
         self._chrome, self._target = chrome, target
+        self._session = session or Attaching(chrome)
         self._gate = ChromeGate(chrome.url, target, site)
-        try:
-            self._driver: Any = chrome.driver(target)
-        except BaseException:
-            chrome.close_window(target)
-            self._gate.detach()
-            raise
+        self._session.begin(target, self._gate.navigate)
         self.gate = self._gate
-        self.page = ChatPage(self._driver, site, clock, explain=selenium_reason)
+        self.page = ChatPage(self._session, site, clock, explain=selenium_reason)
 
     def close(self) -> None:
         for act in (self._gate.shut, self.page.clear, lambda: self._chrome.close_window(self._target),
-                    lambda: self._gate.gone(GONE_S), self._gate.detach, lambda: self._chrome.detach(self._driver)):
+                    lambda: self._gate.gone(GONE_S), self._gate.detach, self._session.end):
             try:
                 act()
             except Failure:
@@ -52,9 +103,13 @@ class ChromeBrowser:
 
     def seat(self) -> tuple[str, ChromeSeat]:
         chrome = self._chrome = self._chrome or self._ensure()
-        chrome.warm_driver()
-        window = chrome.new_window()
-        return window, ChromeSeat(chrome, window, self._site, self._clock)
+        session = Attaching(chrome)
+        try:
+            window = chrome.new_window()
+        except BaseException:
+            session.end()
+            raise
+        return window, ChromeSeat(chrome, window, self._site, self._clock, session)
 
     def bury(self, window: str) -> None:
         chrome = self._chrome or self._attached()
