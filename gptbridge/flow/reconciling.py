@@ -1,14 +1,15 @@
 """Finding a message of ours on the site by its recorded native id, and what that proves.
 
-For a conversation that is known its JSON is read once; for a new one the newest conversations that were created around the dispatch, at
-most ten. Every node of `mapping` counts, selected or not. Text is never compared, and absence proves nothing.
+For a conversation that is known its JSON is read once; for a new one the conversations that were created around the dispatch, the nearest
+first, at most ten, and none that another operation of ours began. Every node of `mapping` counts, selected or not. Text is never
+compared, and absence proves nothing.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
@@ -16,13 +17,14 @@ from typing import Any, Protocol
 from gptbridge.core.conversation import Found, find_message
 from gptbridge.core.errors import Failure
 from gptbridge.core.ledger import Operation
+from gptbridge.core.operation import NEW
 from gptbridge.core.ports import PageFacts, World
 from gptbridge.flow.custody import Receipt
 
 READS = 10
 BEFORE_S, AFTER_S = 120.0, 600.0
 PAUSE_S = 1.0
-LISTED = 28  # what the page itself asks for
+LISTED, PAGES = 28, 10  # what the page itself asks for, and how often at most
 
 
 class Reader(Protocol):
@@ -57,7 +59,9 @@ def find(w: World, page: Reader, op: Operation, *, reads: int = READS, pause_s: 
     """The conversation that holds one of the operation's recorded ids, or None: not there now, which is no proof that it never left."""
     if not op.message_ids():
         return None
-    for number, candidate in enumerate(_candidates(page, op)):
+    begun = {o.conversation_id for o in w.ledger.view().operations.values()
+             if o.kind == NEW and o.sent == "yes" and o.operation_id != op.operation_id}
+    for number, candidate in enumerate(_candidates(page, op, begun)):
         if number >= reads:
             break
         heed()
@@ -76,7 +80,8 @@ def find(w: World, page: Reader, op: Operation, *, reads: int = READS, pause_s: 
     return None
 
 
-def _candidates(page: Reader, op: Operation) -> Iterator[str]:
+def _candidates(page: Reader, op: Operation, begun: Container[str | None]) -> Iterator[str]:
+    """`begun`: conversations that another operation of ours began, so this one cannot have."""
     if op.kind == "resume":
         yield op.target
         return
@@ -84,10 +89,19 @@ def _candidates(page: Reader, op: Operation) -> Iterator[str]:
     if shown is not None:
         yield shown
     sent = _epoch(op.dispatched_at)
-    for item in page.listing(0, LISTED).get("items") or []:
-        created = _epoch(item.get("create_time"))
-        if item.get("id") != shown and sent is not None and created is not None and sent - BEFORE_S <= created <= sent + AFTER_S:
-            yield str(item["id"])
+    near: list[tuple[float, str]] = []
+    for number in range(PAGES if sent is not None else 0):
+        items = page.listing(number * LISTED, LISTED).get("items") or []
+        for item in items:
+            created, ident = _epoch(item.get("create_time")), str(item.get("id"))
+            if created is None or sent is None or ident == shown or ident in begun:
+                continue
+            if -BEFORE_S <= created - sent <= AFTER_S:
+                near.append((abs(created - sent), ident))
+        updated = _epoch(items[-1].get("update_time")) if items else None
+        if len(items) < LISTED or (updated is not None and sent is not None and updated < sent - BEFORE_S):
+            break  # what follows was touched last before the dispatch
+    yield from (ident for _, ident in sorted(near))
 
 
 def _epoch(text: Any) -> float | None:

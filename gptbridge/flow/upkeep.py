@@ -177,7 +177,7 @@ class _Paced:
     def __init__(self, w: World, page: Page, heed: Heed) -> None:
         self._w, self._page, self._heed = w, page, heed
         self._known: dict[str, dict[str, Any] | Failure] = {}
-        self._listed: dict[str, Any] | None = None
+        self._listed: dict[int, dict[str, Any]] = {}
         self.searches = reconciling.READS
         self.searching = False
 
@@ -185,8 +185,11 @@ class _Paced:
         return self._page.facts()
 
     def listing(self, offset: int, limit: int) -> dict[str, Any]:
-        self._listed = self._listed or self._page.listing(offset, limit)
-        return self._listed
+        if offset not in self._listed:
+            if self._listed and self._w.settings.gap.shortest:
+                self._w.clock.sleep(PAUSE_S)
+            self._listed[offset] = self._page.listing(offset, limit)
+        return self._listed[offset]
 
     def conversation(self, conversation_id: str) -> dict[str, Any]:
         if conversation_id not in self._known:
