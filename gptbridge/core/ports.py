@@ -56,6 +56,10 @@ class Owner(Protocol):
         """Holds the slot of another epoch while inside, if its owner is dead (yields True); False while it lives. Never waits."""
         ...
 
+    def is_dead(self, epoch: str) -> bool:
+        """Whether that epoch's owner is gone, also where its slot has another owner by now."""
+        ...
+
 
 class Ledger(Protocol):
     def view(self) -> View:

@@ -582,11 +582,11 @@ class Journal:
             self._distrust = False
 
 
-def damaged(name: str, found: Scan) -> Failure:
+def damaged(name: str, found: Scan, hint: str = "Restore the file.") -> Failure:
     """`state-corrupt` for the first damage of a Scan, naming file and line."""
     at = found.damage[0]
     return Failure(
         "state-corrupt",
         f"{name}, line {at.line_no}: {at.what} ({len(found.damage)} damaged place(s)); nothing was written to it.",
-        "Restore the file, or accept the loss: ask-gpt ops accept-loss --because TEXT",
+        hint,
     )

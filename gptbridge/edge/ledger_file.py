@@ -185,7 +185,7 @@ def _accepted_loss(scan: Scan) -> tuple[int, int]:
 
 def _refuse_damage(scan: Scan) -> None:
     if found := _open_damage(scan):
-        raise damaged(NAME, replace(scan, damage=found))
+        raise damaged(NAME, replace(scan, damage=found), "restore the file, or accept the loss: ask-gpt ops accept-loss --because TEXT")
 
 
 def _open_damage(scan: Scan) -> list[Damage]:

@@ -459,6 +459,15 @@ class Owner:
                 self._recovering.discard(slot)
                 self._locks.lock("owner", slot).release()
 
+    def is_dead(self, epoch: str) -> bool:
+        """Whether the owner of `epoch` is gone, at this moment and so for ever. Proof is its slot: free, or held by another epoch, whose name
+        stands in the slot's file; nobody takes a slot from a living owner."""
+        slot = epoch.partition(".")[0]
+        with self.hold_dead(epoch) as dead:
+            if dead:
+                return True
+        return bool(_EPOCH.fullmatch(epoch)) and self._locks.lock("owner", slot).last.epoch not in ("", epoch, self.epoch)
+
     def release(self) -> None:
         self._lock.release()
 

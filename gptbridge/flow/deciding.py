@@ -80,8 +80,7 @@ def _said(op: Operation) -> str:
 def _is_live(w: World, op: Operation) -> bool:
     if op.ended or op.state not in STOPPABLE:
         return False
-    with w.owner.hold_dead(op.epoch) as dead:
-        return not dead
+    return not w.owner.is_dead(op.epoch)
 
 
 def resolve(w: World, custody: Custody, operation_id: str, *, sent: bool, because: str, conversation_id: str | None = None) -> Operation:

@@ -62,9 +62,7 @@ def _followed(w: World, custody: Custody, op: Operation, until: float, heed: Cal
     while True:
         custody.recover()
         now = w.ledger.view().operations[op.operation_id]
-        with w.owner.hold_dead(now.epoch) as dead:
-            pass
-        if now.ended or now.state is State.UNCERTAIN or dead or w.clock.now().boottime >= until:
+        if now.ended or now.state is State.UNCERTAIN or w.owner.is_dead(now.epoch) or w.clock.now().boottime >= until:
             return now
         heed()
         w.clock.sleep(FOLLOW_S)
@@ -74,8 +72,7 @@ def _runs(w: World, op: Operation) -> bool:
     """Its worker lives and goes on: it sees more than a look at the page would show, and must not be disturbed."""
     if op.ended or op.state is State.UNCERTAIN:
         return False
-    with w.owner.hold_dead(op.epoch) as dead:
-        return not dead and op.epoch != w.owner.epoch
+    return op.epoch != w.owner.epoch and not w.owner.is_dead(op.epoch)
 
 
 def _look(w: World, custody: Custody, op: Operation | None, conversation_id: str | None, until: float,
@@ -166,23 +163,22 @@ def _settle_by_site(w: World, custody: Custody, document: dict[str, object], sit
     """What the conversation itself proves about an operation of ours whose worker is gone: seen, answered, failed, stopped."""
     if op.state not in (State.UNCERTAIN, State.ACCEPTED) or op.ended or not op.message_ids():
         return
-    with w.owner.hold_dead(op.epoch) as dead:
-        if not dead and op.epoch != w.owner.epoch:
-            return  # its worker lives and sees more than we do
-        turn = next((t for t in site.turns if (t.user_message_id or "").lower() in op.message_ids()), None)
-        if op.turn_id is None:  # nobody has seen it on the site yet, though a person may say that it is there
-            sighted = next((s for m in sorted(op.message_ids()) if (s := find_message(document, m)) is not None), None)
-            if sighted is None:
-                return
-            seen = reconciling.Sighting(conversation_id, sighted, document)
-            op = custody.accept(op.operation_id, reconciling.receipt(op, seen), actor=actor,
-                                evidence=seen.evidence(recording.url_of(w, conversation_id)))
-            turn = turn or sighted.answer_turn
-        final = next((t for m in sorted(op.message_ids()) if (t := completed_by(document, m)) is not None), None)
-        if final is not None:
-            custody.complete(op.operation_id, actor=actor, title=site.title, site_model=final.model, site_effort=final.effort)
-        elif turn is not None and turn.state in ("failed", "stopped"):
-            custody.end_turn(op.operation_id, turn.state, f"the site shows the turn as {turn.state}", actor=actor)
+    if op.epoch != w.owner.epoch and not w.owner.is_dead(op.epoch):
+        return  # its worker lives and sees more than we do
+    turn = next((t for t in site.turns if (t.user_message_id or "").lower() in op.message_ids()), None)
+    if op.turn_id is None:  # nobody has seen it on the site yet, though a person may say that it is there
+        sighted = next((s for m in sorted(op.message_ids()) if (s := find_message(document, m)) is not None), None)
+        if sighted is None:
+            return
+        seen = reconciling.Sighting(conversation_id, sighted, document)
+        op = custody.accept(op.operation_id, reconciling.receipt(op, seen), actor=actor,
+                            evidence=seen.evidence(recording.url_of(w, conversation_id)))
+        turn = turn or sighted.answer_turn
+    final = next((t for m in sorted(op.message_ids()) if (t := completed_by(document, m)) is not None), None)
+    if final is not None:
+        custody.complete(op.operation_id, actor=actor, title=site.title, site_model=final.model, site_effort=final.effort)
+    elif turn is not None and turn.state in ("failed", "stopped"):
+        custody.end_turn(op.operation_id, turn.state, f"the site shows the turn as {turn.state}", actor=actor)
 
 
 def _verdict(turn: SiteTurn) -> tuple[str, str | None]:

@@ -49,9 +49,7 @@ def _followed(w: World, custody: Custody, op: Operation, until: float) -> Operat
             left, until = True, now + (w.settings.wait or RECEIPT_S)
         if op.state is State.ACCEPTED and w.settings.wait == 0.0:
             return op
-        with w.owner.hold_dead(op.epoch) as dead:
-            pass
-        if dead and op.state is State.ACCEPTED:
+        if op.state is State.ACCEPTED and w.owner.is_dead(op.epoch):
             return op  # nobody writes its answer any more: read back by resume
         if now >= until:
             return op

@@ -160,8 +160,7 @@ def _unfinished(w: World) -> list[Operation]:
             return False
         if op.ended and (op.conversation_id is None or (is_logged(op) and w.registry.get(op.conversation_id) is not None)):
             return False
-        with w.owner.hold_dead(op.epoch) as dead:
-            return dead or op.epoch == w.owner.epoch
+        return op.epoch == w.owner.epoch or w.owner.is_dead(op.epoch)
 
     found = [op for op in list(w.ledger.view().operations.values()) if is_open(op)]
     return sorted(found, key=lambda op: (op.looked_at or "", op.order))

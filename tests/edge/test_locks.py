@@ -472,3 +472,16 @@ def test_modes_whatever_the_umask(folder, tmp_path, mask) -> None:
 
     assert status(child(work)) == 0
     assert os.stat(tmp_path / "owner-0").st_mode & 0o777 == 0o600
+
+
+def test_a_slot_with_a_later_owner_proves_the_earlier_one_dead(locks: Locks) -> None:
+    """A slot is taken again at once; the rows of its dead owner must not wait for the end of the new one."""
+    first = own(locks)
+    dead = first.epoch
+    first.release()
+    later = own(locks)
+    mine = own(Locks(locks.dir_fd, locks.host))
+    assert later.epoch.partition(".")[0] == dead.partition(".")[0] != mine.epoch.partition(".")[0]
+    assert mine.is_dead(dead) and not mine.is_dead(later.epoch) and not mine.is_dead(mine.epoch)
+    with mine.hold_dead(dead) as held:
+        assert not held  # recovery is for who holds the slot
