@@ -40,6 +40,8 @@ Warn = Callable[[str], None]
 FLAGS = (
     "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync",
     "--disable-background-timer-throttling", "--disable-backgrounding-occluded-windows", "--disable-renderer-backgrounding",
+    # The address bar's popups are web pages of their own in every window: half of what a new window costs (Chromium 156, measured 2026-11).
+    "--disable-features=WebUIOmniboxPopup,WebUIOmniboxAimPopup",
 )
 # Each of these would undo a promise of this module: who may attach, which profile, which sandbox.
 FORBIDDEN_FLAGS = ("--remote-", "--user-data-dir", "--profile-directory", "--no-sandbox", "--disable-web-security", "--load-extension")

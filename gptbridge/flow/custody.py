@@ -143,17 +143,21 @@ class Custody:
 
     def claim(self, operation_id: str, account: str, *, first: Callable[[View], bool]) -> Operation | None:
         """Take the account's turn; None unless the operation is queued, ours, and nothing else of the account is in flight."""
+        done = False
+
         def decide(view: View) -> list[dict[str, Any]]:
+            nonlocal done
             op = view.get(operation_id)
             if op is None or op.state is not State.QUEUED or op.epoch != self._w.owner.epoch or op.stop_at is not None:
                 return []
             busy = any(o.in_flight and o.account == account for o in view.operations.values())
             if busy or not first(view):
                 return []
+            done = True
             return [self._move(op, State.CLAIMED, "turn of the line", account=account)]
 
         op = self._w.ledger.transact(decide).get(operation_id)
-        return op if op is not None and op.state is State.CLAIMED else None
+        return op if done else None
 
     def dispatch(self, operation_id: str) -> Operation | None:
         """The durable record that authorises one click and its request; None unless claimed by us."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html5lib
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +12,6 @@ from gptbridge.core.rawhtml import disarm
 from gptbridge.core.transcript import Section, parse, seal
 from tests.core.transcript_cases import AT, FRAGMENTS, HEADER, profile, texts, write
 
-import html5lib
 XHTML = "{http://www.w3.org/1999/xhtml}"
 RENDERERS = (MarkdownIt("commonmark"), MarkdownIt("commonmark").enable(["table", "strikethrough"]))
 CODE = ("```", "~~~", "`", "``", "<select>", "\n", "\n", "  ", "    ", "- ", " ", "x", "````", "\\", "|", "](", "[a", "<!--", "\t", "\n\n")

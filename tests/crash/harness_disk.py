@@ -24,7 +24,8 @@ WHOLE = 4  # up to so many pending changes every subset is a state
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """`kind`: link, rename, unlink (change `folder`); data, trunc (change `node`); sync, badsync, nosync (of `node`); say (to the outside)."""
+    """`kind`: link, rename, unlink (change `folder`); data, trunc (change `node`); sync of `node`, badsync and nosync where it fails
+    (for good, for now); say (to the outside)."""
 
     kind: str
     node: int = 0

@@ -1,7 +1,7 @@
 """The real command line under strace: killed before any of its calls, or told that the call failed. The practice server counts.
 
-What was learnt the hard way: `when=N` counts for each call's number and each thread apart, so pairs (name, N) come from a recording run; no
---seccomp-bpf, which drops `signal=` in silence; a SIGKILLed call is not executed; for openat the interpreter's own calls are kept out by -P.
+What was learnt the hard way: `when=N` counts for each call's number and each thread apart, so pairs (name, N) come from a recording run;
+no --seccomp-bpf, which drops `signal=` in silence; a SIGKILLed call is not executed; for openat -P keeps the interpreter's own calls out.
 """
 
 from __future__ import annotations
@@ -100,7 +100,8 @@ def command(place: Path, url: str, text: str, operation_id: str, *inject: str, n
         process.kill()
         process.communicate()
         raise
-    return Traced(process.returncode, json.loads(stdout) if stdout else {}, stderr.decode(errors="replace"), out.read_text(errors="replace"))
+    trace = out.read_text(errors="replace")
+    return Traced(process.returncode, json.loads(stdout) if stdout else {}, stderr.decode(errors="replace"), trace)
 
 
 def points(trace: str, home: Path) -> list[tuple[str, int, str]]:

@@ -172,7 +172,8 @@ def test_the_power_is_cut_before_any_change_of_the_disk(scratch: Path, image: Pa
         time.reboot()
         run = Run(kind, [], [], operation_id, target, [], seed, None, Fault(), None, Parts())  # type: ignore[arg-type]
         let_go = [one[0] for one in said if one[0] in ("held", "release", "failed")][-1:] == ["held"] and number % 2 == 0
-        found += [f"{kind} cut before change {number} of {count}: {what}" for what in Verdict(path, run, said, time, let_go, Parts()).reach(True)]
+        problems = Verdict(path, run, said, time, let_go, Parts()).reach(True)
+        found += [f"{kind} cut before change {number} of {count}: {what}" for what in problems]
         shutil.rmtree(path)
     assert found == []
 

@@ -1,4 +1,4 @@
-"""Processes that stand still, and many at once that are killed at random: real forks, real locks, a practice server of its own as witness."""
+"""Processes that stand still, and many at once that are killed at random: real forks, real locks, a practice server as witness."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every state in which a power cut, a failed fsync, a short write or a kill before a power cut may leave one send; and the proof of the proof.
+"""Every state in which a power cut, a failed fsync, a short write or a kill before a power cut may leave one send; and that it is seen.
 
 The quick set takes every state of the plain mode and a seeded sample of the others; `SOAK_EXAMPLES` takes more. The eleven defects of the
 durability study are seeded, one at a time, and each must be found; the product must be found without one.
@@ -19,7 +19,7 @@ from gptbridge.core.errors import Failure
 from gptbridge.core.ledger import BrokenHistory, Operation
 from gptbridge.core.lifecycle import State as S
 from gptbridge.flow.custody import Refused
-from tests.crash.harness_disk import Fault, State
+from tests.crash.harness_disk import State
 from tests.crash.harness_judge import TEXT, Judge, Populated, Run, every_state, faults, record
 from tests.crash.harness_mutants import MUTANTS, GapInLock
 from tests.crash.harness_process import Parts, Process, Time
@@ -118,7 +118,8 @@ def test_a_kill_and_later_a_power_cut(scratch: Path, kind: str) -> None:
     points = range(1, calls + 1) if MORE else chance.sample(range(1, calls + 1), 16)
     judge = Judge(scratch)
     found = []
-    for run, states in some((record(scratch, populated=populated, kill_at=n, name=f"{kind} killed at {n}") for n in points), chance, SAMPLE):
+    runs = [record(scratch, populated=populated, kill_at=n, name=f"{kind} killed at {n}") for n in points]
+    for run, states in some(runs, chance, SAMPLE):
         found += judge.violations(run, states)
     assert found == []
 

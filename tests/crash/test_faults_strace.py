@@ -74,8 +74,9 @@ class Ground:
         known = [one for one in after if one["message_id"].lower() in op.message_ids()]
         if known and op.state is not S.COMPLETED:
             found.append(f"known and taken, but {op.state}")
-        if known and len([b for b in process.turns(op.conversation_id or "") if b.attr("op") == operation_id and b.state == "completed"]) != 1:
-            found.append("its turn is not in the log once")
+        turns = [b for b in process.turns(op.conversation_id or "") if b.attr("op") == operation_id and b.state == "completed"]
+        if known and len(turns) != 1:
+            found.append(f"its turn is {len(turns)} times in the log")
         if not after and op.sent == "yes":
             found.append("never left, but said to be sent")
         uncertain = op.state is S.UNCERTAIN
@@ -138,9 +139,10 @@ def test_any_call_that_fails(ground: Ground) -> None:
     every = [(name, number, code, call) for name, number, call in ground.points for code in ERRNOS.get(name, ())
              if name != "openat" or "locks" in call or "O_CREAT" in call or "O_APPEND" in call]
     chance = random.Random(SEED + 1)
-    chosen = every if MORE else [chance.choice([one for one in every if one[0] == name]) for name in list(ERRNOS) * (ERRORS // len(ERRNOS))]
+    names = list(ERRNOS) * (ERRORS // len(ERRNOS))
+    chosen = every if MORE else [chance.choice([one for one in every if one[0] == name]) for name in names]
     found = []
-    for name, number, code, call in chosen:
+    for name, number, code, _ in chosen:
         assert hasattr(errno, code)
         what = f"{code} {name} {number}"
         ran, problems = hit(ground, name, what, f"{name}:error={code}:when={number}")
