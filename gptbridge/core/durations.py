@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 
-_DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)([smhd]?)")
+LONGEST_S = 36500 * 86400.0
+_DURATION = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?)([smhd]?)")
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def seconds(text: str) -> float:
-    """`90s` -> 90.0. Raises ValueError for anything else, signs and blanks included."""
+    """`90s` -> 90.0. Raises ValueError for anything else, signs and blanks included, and for more than a century."""
     found = _DURATION.fullmatch(text)
-    if found is None:
+    value = float(found[1]) * _UNITS[found[2]] if found is not None else None
+    if value is None or value > LONGEST_S:
         raise ValueError("not a duration")
-    return float(found[1]) * _UNITS[found[2]]
+    return value

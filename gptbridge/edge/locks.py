@@ -460,8 +460,8 @@ class Owner:
                 self._locks.lock("owner", slot).release()
 
     def is_dead(self, epoch: str) -> bool:
-        """Whether the owner of `epoch` is gone, now and so for ever. Proof is its slot: free, or held by another epoch, whose name stands in
-        the slot's file; nobody takes a slot from a living owner."""
+        """Whether the owner of `epoch` is gone, now and so for ever. Proof is its slot: free, or held by another epoch, whose name
+        stands in the slot's file; nobody takes a slot from a living owner."""
         slot = epoch.partition(".")[0]
         with self.hold_dead(epoch) as dead:
             if dead:
