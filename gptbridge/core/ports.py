@@ -149,7 +149,7 @@ class Logs(Protocol):
         """Open the folder of the copies now, before the worker leaves the working folder."""
         ...
 
-    def paths(self, name: str) -> tuple[str | None, str | None]:
+    def paths(self, name: str, *, expected: bool = False) -> tuple[str | None, str | None]:
         """(the copy relative to the folder or None, the canonical path or None): what the `Log:` lines name."""
         ...
 

@@ -104,12 +104,21 @@ def _retry(outcome: Outcome, sending: bool) -> str:
 
 
 def error_of(outcome: Outcome) -> dict[str, str]:
-    failure = outcome.failure or SENTENCES.get(outcome.slug) or Failure(outcome.slug, outcome.slug)
     op = outcome.operation
+    failure = outcome.failure or SENTENCES.get(outcome.slug) or Failure(outcome.slug, outcome.slug)
+    if op is not None and _left_behind(outcome):
+        left = "was sent" if op.sent == "yes" else "may have been sent"
+        failure = Failure(outcome.slug, f"stopped waiting; the message {left}, its worker goes on and writes the answer to the log",
+                          "ask-gpt resume OPERATION reads it; never send it again")
     hint = failure.hint.replace("OPERATION", op.operation_id) if op is not None else failure.hint
     if op is not None and op.claimed and op.state in (State.REJECTED, State.STOPPED):
         hint = (hint + "; " if hint else "") + "this operation id is spent, a new one may send it"
     return {"code": outcome.slug, "message": failure.message, "hint": hint}
+
+
+def _left_behind(outcome: Outcome) -> bool:
+    """The caller went (130, 143) after the message did: the operation goes on without it."""
+    return outcome.slug in ("interrupted", "terminated") and outcome.operation is not None and outcome.operation.sent != "no"
 
 
 SENTENCES: dict[str, Failure] = {f.slug: f for f in (
@@ -131,7 +140,7 @@ def next_steps(outcome: Outcome) -> list[list[str]]:
     op = outcome.operation
     if op is None:
         return []
-    if outcome.slug in ("still-answering", "answer-lost", "record-failed"):
+    if outcome.slug in ("still-answering", "answer-lost", "record-failed") or _left_behind(outcome):
         return [["ask-gpt", "resume", op.operation_id]]
     if outcome.slug == "uncertain":
         return [["ask-gpt", "ops", "show", op.operation_id], ["ask-gpt", "resume", op.operation_id]]

@@ -91,8 +91,11 @@ class LogFiles:
         if self._copies is not None:
             self._copies.open(create=True)
 
-    def paths(self, name: str) -> tuple[str | None, str | None]:
+    def paths(self, name: str, *, expected: bool = False) -> tuple[str | None, str | None]:
+        """`expected`: a worker is still to write it, and this is where it will be."""
         file = f"{name}.log"
+        if expected and self._copies is not None:
+            return f"./{FOLDER}/{file}", self._home.shown(f"logs/{file}")
         folder = self._home.folder("logs")
         canonical = self._home.shown(f"logs/{file}") if folder is not None and read_bytes(self._home.disk, folder, file, start=-1) else None
         copied = self._copies is not None and canonical is not None and self._copies.holds(file)

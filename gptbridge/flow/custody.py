@@ -139,7 +139,7 @@ class Custody:
 
     def ready(self, operation_id: str, account: str) -> Operation:
         """Prepared and in the line of its account; keeps the place that its admission gave it."""
-        return self._note(operation_id, State.QUEUED, "prepared", account=account, ready_at=self._at())
+        return self._note(operation_id, State.QUEUED, "prepared", account=account, ready_at=self._at(), blocking_reason=None)
 
     def claim(self, operation_id: str, account: str, *, first: Callable[[View], bool]) -> Operation | None:
         """Take the account's turn; None unless the operation is queued, ours, and nothing else of the account is in flight."""

@@ -27,7 +27,7 @@ def outcome_of(command: str, op: Operation, ledger: Ledger, logs: Logs, registry
     if said == "ok" and op.state is State.COMPLETED and block is None:
         said = "answer-lost"  # completed, and its turn is not in the log: read back by resume
     conversation = registry.get(op.conversation_id) if op.conversation_id else None
-    copied, canonical = logs.paths(name)
+    copied, canonical = logs.paths(name, expected=op.state is State.ACCEPTED and not op.ended)
     warnings = []
     if block is not None and block.section("thinking") == UNREADABLE:
         warnings.append("the thinking of this turn is there but could not be read")

@@ -103,6 +103,9 @@ class Sending:
                 if not failure.again or self._left() <= RETRY_S:
                     raise
                 self._close_seat()
+                self._custody.note(self._id, "the page did not load", blocking_reason=failure.slug)
+                w.caller.emit({"type": "waiting", "message": f"{failure.message} It is tried again every {RETRY_S:.0f} s, for at most "
+                               f"{self._left():.0f} s more; Ctrl-C sends nothing"})
                 self._sleep(RETRY_S)
         self._op = self._custody.ready(self._id, self._session.account)
         self._line = Line(w, self._custody, self._op, self._session.account, self._heed)

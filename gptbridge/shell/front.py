@@ -201,7 +201,7 @@ class Front:
         op = view.get(self._id) if view is not None else None
         if op is None:
             if (failure is not None and self._job.operation_id is not None and failure.slug in ("state-corrupt", "state-unwritable")
-                    and not self._never_ran(found)):
+                    and not self._nothing_left(found)):
                 # An id was given and the ledger cannot say what became of it: that is not "nothing left" (contract.md, Outcomes).
                 failure = Failure("uncertain", f"whether this operation ran before cannot be read: {failure.message}", failure.hint)
             failure = failure or Failure("browser", "the worker ended before the operation was admitted; nothing was sent", "run it again")
@@ -214,14 +214,15 @@ class Front:
             outcome.warnings.append("the worker process ended unexpectedly")
         return outcome
 
-    def _never_ran(self, found: Files) -> bool:
-        """Whether the ledger can be read, and says of this id, which is young enough to have a receipt, that there is none."""
+    def _nothing_left(self, found: Files) -> bool:
+        """Whether the ledger can be read, and says of this id that it ended unsent, or has none of it although it is young enough."""
         try:
             view = found.ledger.view()
         except Failure:
             return False
         assert self._id is not None
-        return view.get(self._id) is None and not is_expired(self._id, Host(self._env).wall(), view.floor)
+        op = view.get(self._id)
+        return not is_expired(self._id, Host(self._env).wall(), view.floor) if op is None else op.ended and op.sent == "no"
 
     def _read_back(self, found: Files, end: dict[str, Any], failure: Failure | None, slug: str | None) -> Outcome:
         if failure is not None or "slug" not in end:

@@ -87,7 +87,7 @@ Files.
     conversations.jsonl     conversations: account, id, title, URL
     logs/ID.log             the Markdown log of a conversation; only ever appended to
     logs/failed-OP.log      a turn that ended before its conversation was known
-    spool/                  prompts as admitted, until their turn is in a log
+    spool/                  prompts as admitted, until their operation is forgotten
     reports/                bug reports without your texts, the newest 20
     locks/                  lock files; never delete them
     browser/                Chrome's profile and the driver
@@ -183,7 +183,7 @@ def overview() -> str:
 def exits() -> str:
     from gptbridge.core.errors import EXITS
 
-    return EXITS_HEAD + "".join(f"  {e.code:>3}  {e.slug:<21} {e.retry:<10} {EXIT_MEANINGS[e.slug]}\n" for e in EXITS.values())
+    return EXITS_HEAD + "".join(f"  {e.code:>3}  {e.slug:<21} {'by state' if e.code > 128 else e.retry:<10} {EXIT_MEANINGS[e.slug]}\n" for e in EXITS.values())
 
 
 def schema_text() -> str:
