@@ -183,7 +183,8 @@ def overview() -> str:
 def exits() -> str:
     from gptbridge.core.errors import EXITS
 
-    return EXITS_HEAD + "".join(f"  {e.code:>3}  {e.slug:<21} {'by state' if e.code > 128 else e.retry:<10} {EXIT_MEANINGS[e.slug]}\n" for e in EXITS.values())
+    rows = ((e, "by state" if e.code > 128 else e.retry) for e in EXITS.values())
+    return EXITS_HEAD + "".join(f"  {e.code:>3}  {e.slug:<21} {retry:<10} {EXIT_MEANINGS[e.slug]}\n" for e, retry in rows)
 
 
 def schema_text() -> str:
