@@ -127,7 +127,7 @@ class ChatPage:
         if status == 200 and reply["json"]:
             try:
                 document = json.loads(reply["text"])
-            except ValueError:
+            except (ValueError, RecursionError):
                 document = None
             if isinstance(document, dict):
                 return document

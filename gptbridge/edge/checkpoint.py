@@ -35,7 +35,7 @@ def load(home: Home, journal: Journal) -> View | None:
         view = records.load(kept["view"])
         known = Scan(next_seq=int(kept["next_seq"]), clean_size=int(kept["size"]), lines=int(kept["lines"]))
         return view if journal.start_at(known.clean_size, int(kept["crc"]), known) else None
-    except (Failure, OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (Failure, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None  # a checkpoint that cannot be read is none
 
 

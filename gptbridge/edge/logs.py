@@ -81,7 +81,10 @@ class LogFiles:
         return True
 
     def copy(self, name: str) -> None:
-        data = self.raw(name)
+        try:
+            data = self.raw(name)
+        except Failure:
+            return  # a canonical log that cannot be read never replaces a good copy
         if self._copies is None or not data or not transcript.parse(data).blocks:
             return
         self._copies.copy_from(self._home.need("logs"), f"{name}.log")

@@ -21,13 +21,16 @@ def outcome_of(command: str, op: Operation, ledger: Ledger, logs: Logs, registry
                failure: Failure | None = None) -> Outcome:
     """`slug` overrides what the row says: the caller's patience ended, a record could not be written, the user stopped it."""
     name = recording.log_name(op)
-    log = logs.read(name)
+    try:
+        log = logs.read(name)
+        copied, canonical = logs.paths(name, expected=op.state is State.ACCEPTED and not op.ended)
+    except Failure:
+        log, copied, canonical = None, None, None  # a log that cannot be read: what the ledger says still counts
     block = recording.turn_of(log, op) if op.sent == "yes" else None
     said = slug or op.slug
     if said == "ok" and op.state is State.COMPLETED and block is None:
         said = "answer-lost"  # completed, and its turn is not in the log: read back by resume
     conversation = registry.get(op.conversation_id) if op.conversation_id else None
-    copied, canonical = logs.paths(name, expected=op.state is State.ACCEPTED and not op.ended)
     warnings = []
     if block is not None and block.section("thinking") == UNREADABLE:
         warnings.append("the thinking of this turn is there but could not be read")

@@ -90,6 +90,7 @@ class Sending:
 
     def _prepare(self) -> None:
         w, target = self._w, self._op.target
+        w.registry.check()  # a registry that cannot take the new conversation's row is found out before the click, not after it
         if target != NEW:
             # Before navigating, and held to the end of the turn: two turns in one conversation would take each other's parent.
             self._places.enter_context(w.locks.conversation(target, wait_s=self._left(), heed=self._heed))

@@ -6,6 +6,7 @@ worker told it, died, or goes on without it. The front holds no lock while the w
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import select
@@ -17,6 +18,7 @@ from types import FrameType
 from typing import Any
 
 from gptbridge.core.errors import Failure
+from gptbridge.core.ledger import Operation
 from gptbridge.core.operation import check_id, is_expired
 from gptbridge.core.result import Outcome, document, sweep_line
 from gptbridge.edge.config import Config, load
@@ -32,6 +34,7 @@ from gptbridge.shell.wiring import Files, Nobody, NoBrowser, OpenBrowser, files
 
 RECEIPT_S = 60.0  # --wait 0 leaves at the receipt, at the latest this long after dispatch
 STOP_S = 20.0  # how long the front waits for its worker to record a stop
+HOME_SLUGS = ("state-corrupt", "state-unwritable", "bad-config")
 CODES = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 
 
@@ -46,11 +49,15 @@ def run(job: Job, output: Output, *, env: Mapping[str, str] | None = None, open_
             check_id(operation_id, host.wall())
     except Failure as failure:
         return report(Outcome(job.command, failure.slug, failure), output)
+    try:
+        folder: str | None = folder_digest()
+    except OSError:
+        folder = None  # the working folder was deleted: no copy, and no `--last` from it
     ours, theirs = socket.socketpair()
     pid = os.fork()
     if pid == 0:
         ours.close()
-        worker.run(theirs, job, config, env, operation_id=operation_id, folder=folder_digest(), open_browser=open_browser)
+        worker.run(theirs, job, config, env, operation_id=operation_id, folder=folder, open_browser=open_browser)
     theirs.close()
     if job.command == "sweep":
         from gptbridge.shell.sweeping import SweepFront
@@ -193,36 +200,56 @@ class Front:
         died = self._end is None and slug is None
         if died:
             self._bury()
-        found = files(self._env, copies=CopyFolder.here(lambda text: None))
+        try:
+            found = files(self._env, copies=CopyFolder.here(lambda text: None))
+        except Failure as unopened:
+            if self._job.operation_id is None:
+                raise failure or unopened from unopened
+            return self._unreadable(failure or unopened)
         if self._id is None:
             return self._read_back(found, end, failure, slug)
+        given = self._job.operation_id is not None and failure is not None and failure.slug in HOME_SLUGS and not self._admitted
+        if given:
+            # The band speaks of the operation, not of the trouble that this run met (contract.md, Outcomes).
+            op, readable = self._fate(found)
+            if not readable:
+                return self._unreadable(failure)
+            if op is not None and op.sent != "no":
+                return outcome_of(self._job.command, op, found.ledger, found.logs, found.registry)
         view = None if failure is not None and not self._admitted else found.ledger.view()
         self._uncertain = sweep_line(view.uncertain()) if view is not None else None
         op = view.get(self._id) if view is not None else None
         if op is None:
-            if (failure is not None and self._job.operation_id is not None and failure.slug in ("state-corrupt", "state-unwritable")
-                    and not self._nothing_left(found)):
-                # An id was given and the ledger cannot say what became of it: that is not "nothing left" (contract.md, Outcomes).
-                failure = Failure("uncertain", f"whether this operation ran before cannot be read: {failure.message}", failure.hint)
             failure = failure or Failure("browser", "the worker ended before the operation was admitted; nothing was sent", "run it again")
             return Outcome(self._job.command, failure.slug, failure)
         said = slug or (end.get("slug") if failure is not None else None) or None
         if failure is not None and op.error is not None and op.error["slug"] == failure.slug:
             said, failure = None, None
+        if self._config.settings.copies and op.sent == "yes" and op.ended:
+            found.logs.copy(recording.log_name(op))  # a replay from a folder that has no copy, or an old one (contract.md, Files)
         outcome = outcome_of(self._job.command, op, found.ledger, found.logs, found.registry, slug=said, failure=failure)
         if died and not op.ended:
             outcome.warnings.append("the worker process ended unexpectedly")
         return outcome
 
-    def _nothing_left(self, found: Files) -> bool:
-        """Whether the ledger can be read, and says of this id that it ended unsent, or has none of it although it is young enough."""
+    def _unreadable(self, failure: Failure | None) -> Outcome:
+        why = failure.message if failure is not None else "the home cannot be opened"
+        hint = failure.hint if failure is not None else ""
+        unknown = Failure("uncertain", f"whether this operation ran before cannot be read: {why}", hint)
+        return Outcome(self._job.command, "uncertain", unknown)
+
+    def _fate(self, found: Files) -> tuple[Operation | None, bool]:
+        """(the row of the given id, whether the ledger can say what became of it): not when records are gone, or when an id that has no row
+        is older than its receipt would be."""
+        assert self._id is not None
         try:
             view = found.ledger.view()
+            if found.ledger.is_damaged():
+                return None, False
         except Failure:
-            return False
-        assert self._id is not None
+            return None, False
         op = view.get(self._id)
-        return not is_expired(self._id, Host(self._env).wall(), view.floor) if op is None else op.ended and op.sent == "no"
+        return op, op is not None or not is_expired(self._id, Host(self._env).wall(), view.floor)
 
     def _read_back(self, found: Files, end: dict[str, Any], failure: Failure | None, slug: str | None) -> Outcome:
         if failure is not None or "slug" not in end:
@@ -292,6 +319,8 @@ def report(outcome: Outcome, output: Output, *, site: str = "https://chatgpt.com
         terminal.document(doc)
     elif doc["ok"] and answer:
         terminal.answer(doc["answer"] or "")
+    if terminal.broken is not None and terminal.broken.errno != errno.EPIPE:
+        terminal.say(f"ask-gpt: standard output could not be written ({terminal.broken.strerror}); what it was to hold is in the log")
     if doc["error"] is not None:
         terminal.error(doc["error"])
     for warning in outcome.warnings:

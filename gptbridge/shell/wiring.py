@@ -85,7 +85,8 @@ def files(env: Mapping[str, str], *, create: bool = False, copies: CopyFolder | 
     """For reading commands and the front. With `create=False` nothing is made and nothing is changed."""
     host = Host(env)
     home = open_home(env, create=create, host=host)
-    return Files(home, LedgerFile(home, host, warn=warn), RegistryFile(home, host), LogFiles(home, copies), SpoolFolder(home))
+    ledger = LedgerFile(home, host, mark=StampFile(home).mark, warn=warn)
+    return Files(home, ledger, RegistryFile(home, host), LogFiles(home, copies), SpoolFolder(home))
 
 
 def world(env: Mapping[str, str], config: Config, caller: Caller, copies: CopyFolder | None, *, purpose: str,
