@@ -23,7 +23,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from gptbridge.core import lifecycle
-from gptbridge.core.errors import BY_CODE, EXITS, Failure, Retry, Sent
+from gptbridge.core.errors import EXITS, Failure, Retry, Sent
 from gptbridge.core.lifecycle import Facts, IllegalStep, Role, State
 from gptbridge.core.operation import NEW, time_of
 
@@ -327,14 +327,6 @@ def failure_fields(failure: Failure, *, durable: bool | None = None) -> dict[str
 def failure_of(op: Operation) -> Failure | None:
     """The recorded failure again, for a replay."""
     return Failure(op.error["slug"], op.error["message"], op.error["hint"]) if op.error else None
-
-
-def exit_code(op: Operation) -> int:
-    return EXITS[op.slug].code
-
-
-def slug_of(code: int) -> str:
-    return BY_CODE[code].slug if code in BY_CODE else "uncertain"
 
 
 def ended_at(op: Operation) -> float | None:

@@ -6,7 +6,7 @@ that a replay of the same operation gives the same document in every key but `lo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -176,8 +176,3 @@ def sweep_line(operations: Sequence[Operation]) -> str | None:
     """The one line that every command says on standard error while uncertain operations exist; None when there is none."""
     count = len(operations)
     return None if not count else f"ask-gpt: {count} uncertain operation{'s' if count > 1 else ''}: ask-gpt ops list --state uncertain"
-
-
-def pretty_error(error: Mapping[str, str]) -> str:
-    """The three parts of a message for people: what happened and what is true now, then what to type."""
-    return error["message"] + (f"\n  {error['hint']}" if error["hint"] else "")

@@ -239,10 +239,6 @@ class Gate:
         """Its connection never dropped since it was armed; after `detach`: not before the window was gone."""
         return self._to_the_end or (self._devtools is not None and not self._devtools.dropped and not self._dropped)
 
-    @property
-    def connection_dropped(self) -> bool:
-        return self._dropped
-
     # -- the answer to the released request
 
     def reply(self, timeout: float) -> bytes | None:

@@ -70,18 +70,6 @@ class Host:
 
         return str(uuid.UUID(bytes=self.random_bytes(16), version=4))
 
-    def process_start(self, pid: int) -> str | None:
-        """A text that differs between two processes which had the same pid at different times; None if there is none now."""
-        if sys.platform == "darwin":
-            import subprocess
-
-            found = subprocess.run(["/bin/ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
-            return found.stdout.strip() or None
-        text = _first_line(f"/proc/{pid}/stat")
-        # The name in parentheses may hold anything; the fields behind the last one begin with the state, which is field 3.
-        fields = text.rpartition(")")[2].split()
-        return fields[19] if len(fields) > 19 else None
-
     def free_bytes(self, place: str | int) -> int:
         """Room that this user can still fill, by path or descriptor; 0 when that cannot be known."""
         try:

@@ -7,7 +7,6 @@ operation; a turn carries an operation id only where a receipt in the ledger bin
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Any
 
 from gptbridge.core.conversation import SiteConversation, SiteTurn
@@ -143,9 +142,3 @@ def _header(w: World, conversation_id: str | None, op: Operation | None, account
     if account:
         header["account"] = account
     return {**header, "created": created}
-
-
-def shown(blocks: Sequence[Block]) -> list[Block]:
-    """Turns for a reader: without those that a later block supersedes."""
-    hidden = {block.attr("supersedes") for block in blocks}
-    return [block for block in blocks if block.kind == "turn" and str(block.number) not in hidden]

@@ -94,7 +94,3 @@ def inaccessible(ident: str) -> Reply:
         "conversation_id": ident,
     }
     return fault(404, detail)
-
-
-def unauthorized() -> Reply:
-    return fault(401, {"message": "Unauthorized - Access token is missing"})

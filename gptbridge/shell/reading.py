@@ -76,7 +76,6 @@ def show(request: Show, store: Store, tty: bool) -> Reply:
     """The log's own text, one turn of it, or one plain text of a turn (of the last one, where none is named)."""
     from gptbridge.core import transcript
     from gptbridge.core.result import turn_document
-    from gptbridge.flow.recording import shown
 
     name, operation = _log_of(request.reference, store)
     data = store.logs.raw(name)
@@ -86,7 +85,7 @@ def show(request: Show, store: Store, tty: bool) -> Reply:
         raise Failure("bad-input", f"conversation {name} {what}; nothing was done",
                       f"ask-gpt resume {name} reads it" if registered is not None else "ask-gpt list 0")
     log = transcript.parse(data)
-    turns = shown(log.blocks)
+    turns = transcript.turns(log)
     block = _turn(request, turns, log, operation)
     if request.part is not None:
         out = whole_text(_part(request.part, block), tty)

@@ -164,7 +164,8 @@ PRACTICE = """\
 The practice site: a stand-in of the site on this machine, without any account.
 
   ask-gpt practice --port 8123 &
-  export ASKGPT_SITE=http://127.0.0.1:8123 ASKGPT_HOME=/tmp/practice-home ASKGPT_DISPATCH_GAP=0
+  export ASKGPT_SITE=http://127.0.0.1:8123 ASKGPT_HOME=/tmp/practice-home
+  export ASKGPT_DISPATCH_GAP=0 ASKGPT_HEADLESS=1
   ask-gpt "Explain flock in one sentence."
 
   When it is ready it prints one line: {"site": "http://127.0.0.1:8123"}. It ends with Ctrl-C or

@@ -10,7 +10,7 @@ from typing import Any
 
 from gptbridge.core.pacing import Now
 from gptbridge.core.ports import Browser, Caller, Seat, Settings, World
-from gptbridge.edge.config import Config, load
+from gptbridge.edge.config import Config
 from gptbridge.edge.copies import CopyFolder
 from gptbridge.edge.home import Home, open_home
 from gptbridge.edge.host import Host
@@ -135,10 +135,6 @@ class Waiting:
         if waited >= 1.0 and lock not in self._said:
             self._said.add(lock)
             self._caller.emit({"type": "waiting", "message": f"waiting for {lock}, held by {holder}"})
-
-
-def configured_site(env: Mapping[str, str]) -> str:
-    return load(env).settings.site
 
 
 def chrome_browser(config: Config, home: Home, clock: HostClock, warn: Warn) -> Browser:

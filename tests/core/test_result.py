@@ -17,7 +17,6 @@ from gptbridge.core.result import (
     Outcome,
     document,
     operation_document,
-    pretty_error,
     sweep_line,
     turn_document,
 )
@@ -181,7 +180,3 @@ def test_the_line_about_uncertain_operations() -> None:
     one = operation(State.UNCERTAIN)
     assert sweep_line([]) is None
     assert "1 uncertain operation:" in (sweep_line([one]) or "") and "2 uncertain operations:" in (sweep_line([one, one]) or "")
-
-
-def test_an_error_for_people_has_its_parts() -> None:
-    assert pretty_error({"message": "a; b", "hint": "c"}) == "a; b\n  c" and pretty_error({"message": "a", "hint": ""}) == "a"

@@ -11,6 +11,7 @@ import uuid
 import pytest
 
 from gptbridge.core.errors import Failure
+from gptbridge.edge import processes
 from gptbridge.edge.home import FOLDERS, home_path, open_home
 from gptbridge.edge.host import Host
 from gptbridge.edge.journal import Disk
@@ -190,8 +191,8 @@ def test_what_the_machine_says() -> None:
     assert uuid.UUID(host.uuid4()).version == 4
     assert host.boottime() <= host.boottime() and host.boot_id == Host().boot_id != ""
     assert 0.0 <= host.unit() < 1.0
-    start = host.process_start(os.getpid())
-    assert start and start == host.process_start(os.getpid()) and host.process_start(2**22 + 1) is None
+    start = processes.started(os.getpid())
+    assert start and start == processes.started(os.getpid()) and processes.started(2**22 + 1) is None
     assert host.free_bytes("/") > 0 and host.free_bytes("/no/such/place") == 0
 
 
@@ -210,7 +211,7 @@ def test_a_process_name_may_hold_anything(tmp_path) -> None:
     def work() -> None:
         with open("/proc/self/comm", "w") as file:
             file.write("a) b (c 1 2")
-        assert (Host({}).process_start(os.getpid()) or "x").isdigit()
+        assert (processes.started(os.getpid()) or "x").isdigit()
 
     if not os.path.exists("/proc/self/comm"):
         pytest.skip("no /proc")
