@@ -19,7 +19,7 @@ from gptbridge.core import ledger, log_header, record, registry, transcript
 from gptbridge.core.lifecycle import State
 from gptbridge.edge import browser_files, config
 from gptbridge.edge.home import open_home
-from gptbridge.edge.locks import Holder
+from gptbridge.edge.lock_file import Holder
 from gptbridge.edge.stamps import StampFile
 from gptbridge.shell.wiring import files
 

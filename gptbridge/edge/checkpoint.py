@@ -15,8 +15,9 @@ from gptbridge.core import ledger as records
 from gptbridge.core.errors import Failure
 from gptbridge.core.ledger import View
 from gptbridge.core.record import Scan
+from gptbridge.edge.files import read_bytes, replace
 from gptbridge.edge.home import Home
-from gptbridge.edge.journal import Journal, read_bytes, replace
+from gptbridge.edge.journal import Journal
 
 NAME = "ledger.check"
 FORMAT = "ask-gpt-ledger-check/1"

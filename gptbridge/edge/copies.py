@@ -10,7 +10,8 @@ import os
 from collections.abc import Callable
 
 from gptbridge.core.errors import Failure
-from gptbridge.edge.journal import Disk, copy, open_dir, read_bytes, replace
+from gptbridge.edge.disk import Disk
+from gptbridge.edge.files import copy, open_dir, read_bytes, replace
 
 FOLDER = "ask-gpt"
 Warn = Callable[[str], None]

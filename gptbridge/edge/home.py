@@ -14,10 +14,12 @@ import pwd
 from collections.abc import Mapping
 
 from gptbridge.core.errors import Failure
+from gptbridge.edge.disk import Disk, unwritable
+from gptbridge.edge.files import open_dir as _open_dir
+from gptbridge.edge.files import own_dir
 from gptbridge.edge.host import Host
-from gptbridge.edge.journal import Disk, own_dir, unwritable
-from gptbridge.edge.journal import open_dir as _open_dir
-from gptbridge.edge.locks import Flock, Locks
+from gptbridge.edge.lock_file import Flock
+from gptbridge.edge.locks import Locks
 
 FIRST = "ledger.jsonl"  # where it is, the home's own name is safe
 FOLDERS = ("logs", "spool", "reports", "locks", "browser")

@@ -13,8 +13,8 @@ from gptbridge.core import transcript
 from gptbridge.core.errors import Failure
 from gptbridge.core.transcript import Log, Section
 from gptbridge.edge.copies import FOLDER, CopyFolder
+from gptbridge.edge.files import append_bytes, read_bytes
 from gptbridge.edge.home import Home
-from gptbridge.edge.journal import append_bytes, read_bytes
 
 TAIL_BYTES = 4096
 HEAD_BYTES = 4096

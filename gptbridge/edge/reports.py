@@ -19,9 +19,9 @@ from typing import Any
 
 from gptbridge.core.errors import Failure
 from gptbridge.core.ledger import rfc3339
+from gptbridge.edge.files import remove, replace
 from gptbridge.edge.home import Home, open_home
 from gptbridge.edge.host import Host
-from gptbridge.edge.journal import remove, replace
 
 FORMAT = "ask-gpt-report/1"
 KEEP = 20

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from gptbridge.edge.files import read_bytes, remove, replace
 from gptbridge.edge.home import Home
-from gptbridge.edge.journal import read_bytes, remove, replace
 
 
 class SpoolFolder:

@@ -11,8 +11,8 @@ from typing import Any
 
 from gptbridge.core.errors import Failure
 from gptbridge.core.pacing import Stamp
+from gptbridge.edge.files import read_bytes, replace
 from gptbridge.edge.home import Home
-from gptbridge.edge.journal import read_bytes, replace
 
 NAME = "dispatch.stamp"
 FORMAT = "ask-gpt-stamp/1"

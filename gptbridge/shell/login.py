@@ -15,9 +15,9 @@ from gptbridge.core.result import Outcome
 from gptbridge.edge.chatgpt import ChatPage, selenium_reason
 from gptbridge.edge.chrome import Chrome
 from gptbridge.edge.config import Config, is_loopback, load
+from gptbridge.edge.files import replace
 from gptbridge.edge.home import open_home
 from gptbridge.edge.host import Host
-from gptbridge.edge.journal import replace
 from gptbridge.edge.plain_window import PlainWindow
 from gptbridge.shell import front
 from gptbridge.shell.job import Output

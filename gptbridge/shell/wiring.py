@@ -12,12 +12,13 @@ from gptbridge.core.pacing import Now
 from gptbridge.core.ports import Browser, Caller, Seat, Settings, World
 from gptbridge.edge.config import Config
 from gptbridge.edge.copies import CopyFolder
+from gptbridge.edge.files import replace
 from gptbridge.edge.home import Home, open_home
 from gptbridge.edge.host import Host
-from gptbridge.edge.journal import replace
 from gptbridge.edge.ledger_file import LedgerFile
-from gptbridge.edge.locks import Locks, own
+from gptbridge.edge.locks import Locks
 from gptbridge.edge.logs import LogFiles
+from gptbridge.edge.owner import own
 from gptbridge.edge.registry_file import RegistryFile
 from gptbridge.edge.spool import SpoolFolder
 from gptbridge.edge.stamps import StampFile

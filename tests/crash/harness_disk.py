@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gptbridge.edge.journal import Disk
+from gptbridge.edge.disk import Disk
 
 Tree = dict[str, bytes | None]  # path -> content, None for a folder
 WHOLE = 4  # up to so many pending changes every subset is a state

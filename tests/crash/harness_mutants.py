@@ -12,7 +12,7 @@ from typing import Any
 from gptbridge.core.lifecycle import State
 from gptbridge.core.pacing import Stamp
 from gptbridge.core.record import SEAL
-from gptbridge.edge.journal import Disk, unwritable
+from gptbridge.edge.disk import Disk, unwritable
 from gptbridge.edge.ledger_file import LedgerFile
 from gptbridge.edge.stamps import StampFile
 from gptbridge.flow.custody import Custody

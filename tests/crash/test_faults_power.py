@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 
 from gptbridge.core.operation import NEW
-from gptbridge.edge.journal import Disk
+from gptbridge.edge.disk import Disk
 from tests.crash.harness_disk import Fault
 from tests.crash.harness_judge import TEXT, Populated, Run, Verdict
 from tests.crash.harness_process import Parts, Process, Time

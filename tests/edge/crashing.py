@@ -12,8 +12,9 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from typing import Any
 
+from gptbridge.edge.disk import Disk
 from gptbridge.edge.home import Home, open_home
-from gptbridge.edge.journal import Disk, Journal
+from gptbridge.edge.journal import Journal
 
 CALLS = ("open", "fchmod", "write", "copy_range", "ftruncate", "fsync", "fsync_dir", "rename", "unlink", "mkdir")
 

@@ -12,9 +12,9 @@ import pytest
 
 from gptbridge.core.errors import Failure
 from gptbridge.edge import processes
+from gptbridge.edge.disk import Disk
 from gptbridge.edge.home import FOLDERS, home_path, open_home
 from gptbridge.edge.host import Host
-from gptbridge.edge.journal import Disk
 from tests.edge.crashing import Faulty, Recorder, child, status
 
 

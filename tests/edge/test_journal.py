@@ -11,8 +11,9 @@ import pytest
 
 from gptbridge.core.errors import Failure
 from gptbridge.core.record import SEAL, Stale, encode, scan
-from gptbridge.edge import journal as j
-from gptbridge.edge.journal import Disk, Journal
+from gptbridge.edge import files as j
+from gptbridge.edge.disk import Disk
+from gptbridge.edge.journal import Journal
 from tests.edge.crashing import Faulty, Killer, Quick, Recorder, child, ledger, make_home, status
 
 ERRNOS = [errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EROFS]

@@ -15,7 +15,9 @@ import pytest
 
 from gptbridge.core.errors import Failure
 from gptbridge.edge.host import Host
-from gptbridge.edge.locks import RANKS, Holder, LockOrder, Locks, own
+from gptbridge.edge.lock_file import Holder
+from gptbridge.edge.locks import RANKS, LockOrder, Locks
+from gptbridge.edge.owner import own
 from tests.edge.crashing import child, holding, status
 
 
@@ -220,7 +222,7 @@ def test_a_forked_child_holds_no_lock_and_cannot_free_one(folder, locks) -> None
         lock.acquire()
 
         def grandchild() -> None:
-            assert not lock.held and lock.fd == -1 and not theirs.held
+            assert not lock.held and lock.file.fd == -1 and not theirs.held
             lock.release()
             ready()
 
@@ -451,7 +453,7 @@ def test_a_deleted_lock_file_has_no_two_holders(folder, locks, tmp_path, again) 
                 (tmp_path / "ledger").write_bytes(b"")
 
     with Locks(folder, FakeHost(), flock=flock).lock("ledger").hold() as lock:
-        assert os.fstat(lock.fd).st_ino == os.stat(tmp_path / "ledger").st_ino
+        assert os.fstat(lock.file.fd).st_ino == os.stat(tmp_path / "ledger").st_ino
         refused(locks, "ledger")
 
 

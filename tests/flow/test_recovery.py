@@ -13,7 +13,7 @@ import pytest
 
 from gptbridge.core.ledger import Operation
 from gptbridge.core.transcript import Block
-from gptbridge.edge.journal import Disk
+from gptbridge.edge.disk import Disk
 from gptbridge.practice.world import Conversation
 from tests.edge.crashing import Killer, Tap, child, status
 from tests.flow.world import Ground, Machine, Worker

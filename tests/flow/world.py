@@ -20,12 +20,12 @@ from gptbridge.core.ports import Settings, World
 from gptbridge.core.result import Outcome, document
 from gptbridge.core.transcript import Block, Log
 from gptbridge.edge.copies import CopyFolder
+from gptbridge.edge.disk import Disk
 from gptbridge.edge.home import open_home
 from gptbridge.edge.host import Host
-from gptbridge.edge.journal import Disk
 from gptbridge.edge.ledger_file import LedgerFile
-from gptbridge.edge.locks import own
 from gptbridge.edge.logs import LogFiles
+from gptbridge.edge.owner import own
 from gptbridge.edge.registry_file import RegistryFile
 from gptbridge.edge.spool import SpoolFolder
 from gptbridge.edge.stamps import StampFile
