@@ -96,7 +96,7 @@ class LockFile:
         _write(self.fd, holder)
 
     def is_taken(self) -> bool:
-        """Whether anyone holds it now. It is tried for an instant: not for locks that others take without waiting."""
+        """Whether anyone holds it now (`last`). It is tried for an instant: not for locks that others take without waiting."""
         if self.fd >= 0:
             return True
         try:
@@ -104,7 +104,10 @@ class LockFile:
         except FileNotFoundError:
             return False
         try:
-            return not self._flock(fd)
+            if self._flock(fd):
+                return False
+            self.last = _read(fd)
+            return True
         finally:
             os.close(fd)
 

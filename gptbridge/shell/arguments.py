@@ -12,11 +12,11 @@ import re
 from gptbridge.core.durations import seconds
 from gptbridge.core.errors import Failure
 
-COMMANDS = ("send", "resume", "list", "show", "ops", "sweep", "practice", "login", "help")
+COMMANDS = ("send", "resume", "list", "show", "ops", "sweep", "doctor", "practice", "login", "help")
 PROGRAM = "ask-gpt"
 # Options that take the next word as their value: to find the first word, nothing else of an option has to be known.
 VALUED = frozenset(("--operation-id", "--wait", "--queue-wait", "--search", "--since", "--turn", "--state", "--older-than", "--limit",
-                    "--conversation", "--because", "--stale-after", "--port", "--scenario"))
+                    "--conversation", "--because", "--stale-after", "--print-unit", "--port", "--scenario"))
 CONVERSATION = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 SHORTEST = 8
 

@@ -56,6 +56,10 @@ def main(argv: list[str] | None = None, *, run_job: RunJob | None = None, run_lo
             return run_job(job, _output(look))
         if isinstance(request, requests.Sweep):
             return _sweep(request, _output(look), run_job)
+        if isinstance(request, requests.Doctor):
+            from gptbridge.shell import doctor
+
+            return doctor.run(_output(look), env=env)
         if isinstance(request, requests.Login):
             if run_login is None:
                 from gptbridge.shell import login
@@ -154,6 +158,11 @@ def _reply(request: Request, store: Store, tty: bool) -> Reply:
             from gptbridge.shell import decisions
 
             return decisions.accept_loss(request, store)
+        case requests.PrintUnit(kind=kind):
+            from gptbridge.shell import units
+
+            unit = units.text(kind, store.environ, unit=store.host.unit())
+            return Reply("sweep", unit.encode(), {"unit": unit})
         case requests.Practice():
             from gptbridge.practice.server import scenario_lines
 

@@ -171,12 +171,30 @@ def ops(action: Annotated[str, typer.Argument(metavar="[list|show|stop|resolve|a
 def sweep(stale_after: Annotated[str | None, typer.Option("--stale-after", metavar="D",
                                                           help="How long an uncertain operation needs nobody yet (15m).")] = None,
           offline: Annotated[bool, typer.Option("--offline", help="Files alone; no browser.")] = False,
+          print_unit: Annotated[str | None, typer.Option("--print-unit", metavar="cron|launchd|systemd",
+                                                         help="Print what runs the sweep every hour, and do nothing else.")] = None,
           json: Json = False, quiet: Quiet = False) -> Request:
     """Heal what a crash left and say what needs a person. Sends nothing, presses nothing.
 
     Exit 3: something needs a person. 11 to 16: the site could not be read; what was done without it stands.
     """
-    return requests.Sweep(_seconds(stale_after, "--stale-after"), offline)
+    if print_unit is None:
+        return requests.Sweep(_seconds(stale_after, "--stale-after"), offline)
+    if stale_after is not None or offline:
+        raise Failure("usage", "--print-unit goes with no other option of sweep; nothing was done", "ask-gpt sweep --help")
+    if print_unit not in ("cron", "launchd", "systemd"):
+        raise Failure("usage", f"--print-unit: {named(print_unit)} is none of cron, launchd, systemd; nothing was done",
+                      "ask-gpt sweep --help")
+    return requests.PrintUnit(cast("Literal['cron', 'launchd', 'systemd']", print_unit))
+
+
+@app.command()
+def doctor(json: Json = False, quiet: Quiet = False) -> Request:
+    """Look at everything that a send needs, and say what mends what is wrong. Opens no browser, changes nothing.
+
+    Exit 3: something wants mending.
+    """
+    return requests.Doctor()
 
 
 @app.command()

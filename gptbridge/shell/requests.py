@@ -85,6 +85,14 @@ class Sweep(NamedTuple):
     offline: bool = False
 
 
+class PrintUnit(NamedTuple):
+    kind: Literal["cron", "launchd", "systemd"]
+
+
+class Doctor(NamedTuple):
+    pass
+
+
 class Practice(NamedTuple):
     port: int = 0
     scenarios: tuple[str, ...] = ()
@@ -108,4 +116,4 @@ class Version(NamedTuple):
 
 
 Request = (Send | Resume | List | Show | OpsList | OpsShow | OpsStop | OpsResolve | OpsAcceptLoss | Sweep
-           | Practice | Login | Help | Version)
+           | PrintUnit | Doctor | Practice | Login | Help | Version)

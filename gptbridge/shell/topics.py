@@ -32,6 +32,7 @@ Commands:
   show ID                                    the log of a conversation, or one text of it
   ops [list | show ID | stop ID | ...]       every send, what is known about it, and what you decide
   sweep                                      heal what a crash left, and say what needs you
+  doctor                                     look at everything that a send needs
   login                                      open the browser's window to sign in by hand
   practice                                   serve a stand-in of the site on this machine
   help [TOPIC]                               a command, or one of:

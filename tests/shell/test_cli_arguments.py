@@ -50,7 +50,7 @@ def test_the_command_comes_first(line: list[str], expected: list[str]) -> None:
 
 @pytest.mark.parametrize("line", [["lst"], ["Send", "hello you"], ["hello"], ["hello", "you"], ["hello you", "again"], [""], ["--", "list"],
                                   ["--wait", "5"], ["sned", "--", "x y"], ["-", "-"], ["hello", "--json"], ["serve"], ["sweeps"],
-                                  ["doctor"]])
+                                  ["doctors"]])
 def test_a_word_that_may_be_a_mistyped_command_sends_nothing(line: list[str]) -> None:
     assert slug(command_line, line) == "usage"
 
@@ -189,7 +189,7 @@ def test_the_quick_way_for_list_agrees_with_the_parser(words: list[str]) -> None
     ["ops", "accept-loss", OP, "--because", "x"], ["ops", "accept-loss", "--because", "x" * 1001], ["ops", "resolve", OP, "--sent"],
     ["ops", "resolve", OP, "--because", "x"], ["ops", "resolve", OP, "--sent", "--not-sent", "--because", "x"],
     ["ops", "resolve", OP, "--not-sent", "--conversation", ID, "--because", "x"], ["ops", "resolve", "--sent", "--because", "x"],
-    ["ops", "list", "--sent"], ["sweep", "x"], ["sweep", "--stale-after", "soon"], ["sweep", "--print-unit", "cron"],
+    ["ops", "list", "--sent"], ["sweep", "x"], ["sweep", "--stale-after", "soon"], ["sweep", "--print-unit", "atd"],
     ["ops", "list", "x"], ["ops", "--state", "lost"], ["ops", "--limit", "0"], ["ops", "list", "--prompt"],
     ["ops", "show", "01KB7X00000000000000000001", "--limit", "3"], ["practice", "--port", "70000"], ["practice", "x"], ["login", "x"],
     ["list", "--bogus"], ["list", "--search"], ["list", "--js"], ["list", "--json=1"], ["help", "a", "b"]])

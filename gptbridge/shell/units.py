@@ -1,0 +1,63 @@
+"""`sweep --print-unit`: what cron, systemd or launchd need to run the sweep of this very installation, as text for a person to install.
+
+Guarantees: the real paths of this program and home, quoted as each of the three wants it; a minute of its own for each printing, so that
+not every machine asks at once; quiet while all is well; a finding (exit 3) does not mark the unit as failed. Writes nothing.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from string import Template
+from typing import Literal
+from xml.sax.saxutils import escape
+
+from gptbridge.core.errors import Failure
+
+Kind = Literal["cron", "launchd", "systemd"]
+TEMPLATES: dict[Kind, str] = {"cron": "sweep.cron", "launchd": "sweep.plist", "systemd": "sweep.systemd"}
+# What decides which home, settings and browser a command uses. A timer has no desktop, hence headless unless the user chose otherwise.
+PASSED_ON = ("ASKGPT_HOME", "ASKGPT_SITE", "ASKGPT_DISPATCH_GAP", "ASKGPT_BROWSER", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "PATH")
+HEADLESS = "ASKGPT_HEADLESS"
+
+
+def text(kind: Kind, env: Mapping[str, str], *, unit: float) -> str:
+    """The unit. `unit` in [0, 1) chooses the minute."""
+    chosen = {name: env[name] for name in PASSED_ON if env.get(name)} | {HEADLESS: env.get(HEADLESS) or "1"}
+    command = program()
+    for name, value in (*chosen.items(), *(("the program's path", word) for word in command)):
+        if not value.isprintable() or (kind == "cron" and '"' in value and "'" in value):
+            raise Failure("usage", f"{name} holds a character that no {kind} file can say; nothing was done", "use another path")
+    template = Template(resources.files("gptbridge.data").joinpath(TEMPLATES[kind]).read_text(encoding="utf-8"))
+    fill = {"cron": _cron, "systemd": _systemd, "launchd": _launchd}[kind]
+    environment, line = fill(chosen, command)
+    return template.substitute(environment=environment, command=line, minute=int(unit * 60),
+                               log=escape(str(Path(env.get("HOME") or "/", "Library", "Logs", "ask-gpt-sweep.log"))))
+
+
+def program() -> list[str]:
+    """How to run the quiet sweep: the checkout's own script, else the package with this Python."""
+    script = Path(__file__).resolve().parents[2] / "bin" / "ask-gpt-sweep"
+    return [str(script)] if script.is_file() else [sys.executable, "-P", "-m", "gptbridge", "sweep", "--quiet"]
+
+
+def _cron(env: Mapping[str, str], command: Sequence[str]) -> tuple[str, str]:
+    """Cron takes everything behind `NAME=` as it stands, a pair of quotes aside; in a command `%` means a line break."""
+    quotes = {name: "'" if '"' in value else '"' for name, value in env.items()}
+    return "\n".join(f"{name}={quotes[name]}{value}{quotes[name]}" for name, value in env.items()), shlex.join(command).replace("%", r"\%")
+
+
+def _systemd(env: Mapping[str, str], command: Sequence[str]) -> tuple[str, str]:
+    def quoted(value: str, dollar: str) -> str:
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", dollar) + '"'
+
+    return ("\n".join("Environment=" + quoted(f"{name}={value}", "$") for name, value in env.items()),
+            " ".join(quoted(word, "$$") for word in command))
+
+
+def _launchd(env: Mapping[str, str], command: Sequence[str]) -> tuple[str, str]:
+    return ("\n".join(f"    <key>{name}</key>\n    <string>{escape(value)}</string>" for name, value in env.items()),
+            "\n".join(f"    <string>{escape(word)}</string>" for word in command))

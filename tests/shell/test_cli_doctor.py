@@ -1,0 +1,140 @@
+"""`doctor`: green where all is well, and for each wreck a finding that names it and what mends it; nothing is changed by looking."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from gptbridge.edge.host import Host
+from gptbridge.edge.owner import own
+from gptbridge.shell import topics
+
+from .seeding import Seed, conversation_id
+
+VALID = jsonschema.Draft202012Validator(json.loads(topics.schema_text()))
+
+
+@pytest.fixture
+def seed(tmp_path: Path) -> Seed:
+    made = Seed(tmp_path / "home")
+    made.host = Host(made.env)  # the real clock: a record from the future is a finding
+    made.ledger._host = made.host
+    browser, driver = tmp_path / "bin" / "chromium", tmp_path / "bin" / "chromedriver"
+    browser.parent.mkdir()
+    for program in (browser, driver):
+        _program(program, "156.0.1.2")
+    made.env |= {"ASKGPT_BROWSER": str(browser), "ASKGPT_HEADLESS": "1"}
+    return made
+
+
+def _program(path: Path, version: str) -> None:
+    path.write_text(f"#!/bin/sh\necho it is {version}\n")
+    path.chmod(0o755)
+
+
+def checks(seed: Seed, code: int) -> dict[str, dict[str, Any]]:
+    document = seed.document("doctor")
+    VALID.validate(document)
+    assert document["exit_code"] == code, document["checks"]
+    assert (document["error"] is None) == (code == 0)
+    return {check["name"]: check for check in document["checks"] if code == 0 or not check["ok"]}
+
+
+def tree(home: Path) -> dict[str, tuple[int, bytes]]:
+    return {str(p.relative_to(home)): (p.lstat().st_mode, p.read_bytes() if p.is_file() and not p.is_symlink() else b"")
+            for p in sorted(home.rglob("*")) if "locks" not in p.parts}
+
+
+def test_all_is_well_in_a_used_home_and_nothing_changes(seed: Seed) -> None:
+    seed.conversation(1, "One")
+    seed.operation(1, "claimed", "dispatched", "accepted", "completed")
+    seed.log(conversation_id(1), {"number": 1, "sections": [("prompt", "hello"), ("answer", "there")]})
+    before = tree(seed.path)
+    found = checks(seed, 0)
+    assert {"python", "packages", "config", "browser", "driver", "display", "home", "locks", "disk", "ledger", "registry", "operations",
+            "logs", "clock", "chrome"} <= set(found)
+    assert "6 records" in found["ledger"]["detail"] and "1 logs" in found["logs"]["detail"]
+    assert tree(seed.path) == before
+
+
+def test_a_home_that_is_not_there_is_no_finding_and_is_not_made(seed: Seed, tmp_path: Path) -> None:
+    seed.env["ASKGPT_HOME"] = str(tmp_path / "none" / "home")
+    assert "is not there yet" in checks(seed, 0)["home"]["detail"]
+    assert not (tmp_path / "none").exists()
+
+
+def test_lines_for_people_name_what_mends_and_quiet_shows_findings_alone(seed: Seed) -> None:
+    done = seed.run("doctor")
+    assert done.returncode == 0 and done.stdout.decode().splitlines()[-1].endswith("all well") and done.stderr == b""
+    assert seed.run("doctor", "-q").stdout == b""
+    (seed.path / "ledger.jsonl").write_bytes(b'{"seq":1}\n')
+    (seed.path / "ledger.jsonl").chmod(0o600)
+    done = seed.run("doctor", "-q")
+    assert done.returncode == 3
+    assert [line.split()[:2] for line in done.stdout.decode().splitlines() if not line.startswith(" ")] == [
+        ["MEND", "ledger"]]
+    assert "accept-loss" in done.stdout.decode() and b"found something to mend" in done.stderr
+
+
+def test_a_driver_of_another_version(seed: Seed) -> None:
+    _program(Path(seed.env["ASKGPT_BROWSER"]).parent / "chromedriver", "155.0.1.2")
+    found = checks(seed, 3)
+    assert set(found) == {"driver"} and found["driver"]["mend"]
+    assert "155" in found["driver"]["detail"] and "156" in found["driver"]["detail"]
+
+
+def test_no_browser_no_display_and_a_bad_config(seed: Seed) -> None:
+    seed.env["ASKGPT_BROWSER"] = "/nowhere/chrome"
+    del seed.env["ASKGPT_HEADLESS"]
+    assert set(checks(seed, 3)) == {"browser", "display"}
+    seed.env["DISPLAY"] = ":987"  # set, but nothing answers there
+    assert "nothing answers" in checks(seed, 3)["display"]["detail"]
+    (seed.path / "config.yaml").write_text("nonsense: 1\n")
+    assert {"config"} <= set(checks(seed, 3))
+
+
+def test_what_others_may_read_and_what_is_not_ours(seed: Seed) -> None:
+    seed.conversation(1, "One")
+    os.chmod(seed.path / "conversations.jsonl", 0o644)
+    os.symlink("/etc", seed.path / "logs" / "link")
+    document = seed.document("doctor")
+    details = [check["detail"] for check in document["checks"] if check["name"] == "home"]
+    assert any("conversations.jsonl" in detail for detail in details) and any("logs/link" in detail for detail in details)
+    assert os.stat(seed.path / "conversations.jsonl").st_mode & 0o777 == 0o644
+
+
+def test_uncertain_for_long_a_torn_log_and_a_worker_that_runs(seed: Seed) -> None:
+    seed.operation(1, "claimed", "uncertain")
+    name = conversation_id(1)
+    seed.log(name, {"number": 1, "sections": [("prompt", "hello")]})
+    path = seed.path / "logs" / f"{name}.log"
+    path.write_bytes(path.read_bytes()[:-30])
+    assert seed.home.locks is not None
+    seed.home.locks.purpose = "ask-gpt send"
+    owner = own(seed.home.locks)
+    try:
+        found = checks(seed, 3)
+        assert set(found) == {"logs"} and name in found["logs"]["detail"] and found["logs"]["mend"] == "ask-gpt sweep"
+        operations = next(c for c in seed.document("doctor")["checks"] if c["name"] == "operations")
+        assert operations["ok"] and "1 uncertain" in operations["detail"]
+        assert f"ask-gpt send in process {os.getpid()}" in operations["detail"]
+    finally:
+        owner.release()
+
+
+def test_an_uncertain_operation_that_waits_for_a_person(seed: Seed) -> None:
+    seed.host = seed.ledger._host = type("Old", (Host,), {"wall": lambda self: Host.wall(self) - 3600})(seed.env)
+    seed.operation(1, "claimed", "uncertain")
+    found = checks(seed, 3)
+    assert set(found) == {"operations"} and "ask-gpt sweep" in found["operations"]["mend"]
+
+
+def test_a_clock_that_was_set_back(seed: Seed) -> None:
+    seed.host = seed.ledger._host = type("Ahead", (Host,), {"wall": lambda self: Host.wall(self) + 86400})(seed.env)
+    seed.operation(1, "rejected")
+    assert set(checks(seed, 3)) == {"clock"}
