@@ -6,7 +6,7 @@ implementations live in `edge`, the fakes in tests/fakes.py, and both pass the s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -92,6 +92,17 @@ class Registry(Protocol):
     def get(self, conversation_id: str) -> Conversation | None: ...
     def put(self, conversation: Conversation) -> None:
         """Append durably; Failure("state-corrupt") when the id belongs to another account."""
+        ...
+
+    def transact(self, decide: Callable[[Iterable[tuple[int, Mapping[str, Any]]]], Sequence[Mapping[str, Any]]]) -> None:
+        """Under the registry lock: `decide` sees every record (number, fields) in order, and gives those to append, durably.
+
+        More than 16 come all or not at all; of fewer a crash may leave the first. What `decide` raises leaves the file untouched.
+        """
+        ...
+
+    def rewrite(self, order: Callable[[Iterable[tuple[int, Mapping[str, Any]]]], Sequence[Mapping[str, Any]] | None]) -> bool:
+        """Likewise, but `order` gives every record that the file shall hold, in its order, or None to leave it; whole or not at all."""
         ...
 
     def check(self) -> None:

@@ -10,6 +10,7 @@ Sources: public captures and endpoint notes up to 2026-10; each hook in chatgpt.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from importlib import resources
 from typing import Any, Protocol
@@ -136,7 +137,7 @@ class ChatPage:
             raise Failure("unknown-conversation", f"the site does not give {what} to this account",
                           "it may be deleted, or belong to another account or workspace")
         if status == 429:
-            raise Failure("rate-limited", f"the site refuses to give {what} now (HTTP 429)", "wait some minutes, then run this again")
+            raise Failure("rate-limited", f"the site refuses to give {what} now (HTTP 429)", f"{_wait(reply)}, then run this again")
         if status in (401, 403):
             raise challenged() if not reply["json"] else Failure("needs-human", f"the site refuses {what} (HTTP {status})", "ask-gpt login")
         if status >= 500:
@@ -211,6 +212,12 @@ class ChatPage:
 
     def _now(self) -> float:
         return self._clock.now().boottime
+
+
+def _wait(reply: dict[str, Any]) -> str:
+    """What a person is to do about a 429: as long as the site asks for, where it says that in seconds."""
+    asked = str(reply.get("retryAfter") or "")
+    return f"wait {asked} s, as the site asks" if re.fullmatch("[1-9][0-9]{0,5}", asked) else "wait some minutes"
 
 
 def signed_out() -> Failure:

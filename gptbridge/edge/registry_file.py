@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from gptbridge.core import registry as records
@@ -15,6 +15,8 @@ from gptbridge.edge.journal import Journal, damaged
 from gptbridge.edge.ledger_file import _NoLock
 
 NAME = "conversations.jsonl"
+Records = Iterable[tuple[int, Mapping[str, Any]]]
+Row = Mapping[str, Any]
 
 
 class RegistryFile:
@@ -43,6 +45,35 @@ class RegistryFile:
             if not scan.records:
                 rows.insert(0, records.first_record(at))
             self._journal.append_all(rows, expect=scan.next_seq)
+
+    def transact(self, decide: Callable[[Records], Sequence[Row]]) -> None:
+        assert self._lock is not None
+        with self._lock.hold():
+            scan = self._journal.read()
+            _check(scan)
+            rows = self._stamped(decide(scan.pairs()))
+            if rows and not scan.records:
+                rows.insert(0, records.first_record(str(rows[0]["at"])))
+            if rows:
+                self._journal.append_all(rows, expect=scan.next_seq)
+
+    def rewrite(self, order: Callable[[Records], Sequence[Row] | None]) -> bool:
+        assert self._lock is not None
+        with self._lock.hold():
+            scan = self._journal.read()
+            _check(scan)
+            given = order(scan.pairs())
+            if given is None:
+                return False
+            rows = self._stamped(given)
+            began = str((scan.records[0].fields if scan.records else rows[0])["at"])
+            self._journal.rewrite(rows, records.first_record(began), expect=scan.next_seq)
+            return True
+
+    def _stamped(self, rows: Sequence[Row]) -> list[dict[str, Any]]:
+        """A record that has a time keeps it."""
+        at = rfc3339(self._host.wall())
+        return [{"at": at, **row} for row in rows]
 
     def check(self) -> None:
         _check(self._journal.read())

@@ -11,8 +11,10 @@ from typing import Any
 
 from gptbridge.core.conversation import SiteConversation, SiteTurn
 from gptbridge.core.errors import Failure
+from gptbridge.core.importing import retitled
 from gptbridge.core.ledger import Operation, View, rfc3339
 from gptbridge.core.lifecycle import State
+from gptbridge.core.listing import real_title
 from gptbridge.core.ports import World
 from gptbridge.core.registry import Conversation, provisional_title
 from gptbridge.core.transcript import Block, Log
@@ -122,9 +124,9 @@ def register(w: World, conversation_id: str, account: str, prompt: str, at: floa
 
 def retitle(w: World, conversation_id: str, title: str | None) -> None:
     """The site's title replaces a provisional or an older one; prompt text never replaces a real title (RG-06)."""
-    known = w.registry.get(conversation_id)
-    if known is not None and title and (known.provisional or known.title != title):
-        w.registry.put(Conversation(known.account, conversation_id, title, known.url, False, known.created_at, None, known.origin))
+    known, title = w.registry.get(conversation_id), real_title(title)
+    if known is not None and title is not None and (known.provisional or known.title != title):
+        w.registry.put(retitled(known, title))
 
 
 def _named(attrs: dict[str, str | None]) -> list[tuple[str, str]]:

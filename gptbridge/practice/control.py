@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 import time
 
+from gptbridge.practice import samples
 from gptbridge.practice.exchange import Reply, Request, Route, fault, json_reply, route
 from gptbridge.practice.scenarios import SCENARIOS, BadParameter, UnknownScenario
-from gptbridge.practice.world import FIRST, Conversation
+from gptbridge.practice.world import FIRST, Conversation, World
 
 
 def state(req: Request) -> Reply:
@@ -18,8 +19,11 @@ def state(req: Request) -> Reply:
 
 
 def scenarios(req: Request) -> Reply:
-    """What is on: `{"scenarios": {name: {parameters}}}`. The page asks this too."""
-    return json_reply({"scenarios": req.world.switches.active()})
+    """What is on: `{"scenarios": {name: {parameters}}}`. The page asks this too, so `throttled` is told when it strikes, not before."""
+    on = req.world.switches.active()
+    if "throttled" in on and req.world.switches.used("throttled") < int(on["throttled"]["after"]):
+        del on["throttled"]
+    return json_reply({"scenarios": on})
 
 
 def switch(req: Request) -> Reply:
@@ -31,14 +35,16 @@ def switch(req: Request) -> Reply:
         return fault(422, '"name" must be a string and "on" true or false')
     try:
         if on:
-            req.world.switches.start(name, body)
+            parameters = req.world.switches.start(name, body)
+            if name == "many-conversations":
+                many(req.world, int(parameters["count"]))
         else:
             req.world.switches.end(name)
     except UnknownScenario as unknown:
         return json_reply({"detail": str(unknown), "scenarios": sorted(SCENARIOS)}, 404)
     except BadParameter as bad:
         return fault(422, str(bad))
-    return scenarios(req)
+    return json_reply({"scenarios": req.world.switches.active()})
 
 
 def reset(req: Request) -> Reply:
@@ -65,6 +71,15 @@ def put(req: Request) -> Reply:
             old.turn.abandon()
         req.world.conversations[ident] = Conversation(data, account.user_id)
     return json_reply({"success": True, "conversation_id": ident})
+
+
+def many(world: World, count: int) -> list[str]:
+    """That many conversations of one turn for the signed-in account, a minute apart, the last of them now; their ids, newest first."""
+    account, now = world.signed_in() or FIRST, time.time()
+    made = [samples.conversation(1, title=f"Conversation {number}", start=now - 60.0 * (count - number)) for number in range(1, count + 1)]
+    with world.lock:
+        world.conversations.update({data["conversation_id"]: Conversation(data, account.user_id) for data in made})
+    return [data["conversation_id"] for data in reversed(made)]
 
 
 def _is_node(node: object) -> bool:

@@ -120,10 +120,10 @@ def models(req: Request) -> Reply:
     return json_reply({"models": listed, "categories": [], "default_model_slug": "auto", "model_picker_version": 2})
 
 
-def throttled(world: World) -> Reply | None:
-    """The refusal while `throttled` is on and its allowance is used up."""
-    on = world.switches.get("throttled")
-    if on is None or world.switches.count("throttled") <= int(on["after"]):
+def throttled(world: World, name: str = "throttled") -> Reply | None:
+    """The refusal while that scenario is on and its allowance is used up."""
+    on = world.switches.get(name)
+    if on is None or world.switches.count(name) <= int(on["after"]):
         return None
     wait = int(on["retry_after"])
     return fault(429, "Too many requests in 1 minute. Try again later.", [("Retry-After", str(wait))] if wait else None)
@@ -135,13 +135,21 @@ def _number(req: Request, name: str, default: int, top: int) -> int | None:
 
 
 def listing(req: Request) -> Reply:
-    """`GET /backend-api/conversations?offset&limit&order`: newest first; `total` is null."""
-    offset, limit = _number(req, "offset", 0, 10**9), _number(req, "limit", 28, 100)
-    for name, value, top in (("offset", offset, 10**9), ("limit", limit, 100)):
+    """`GET /backend-api/conversations?offset&limit&order`: newest first; `total` is null unless `list-total` is on."""
+    switches, tops = req.world.switches, {"offset": 10**9, "limit": 100}
+    given = {"offset": _number(req, "offset", 0, tops["offset"]), "limit": _number(req, "limit", 28, tops["limit"])}
+    for name, value in given.items():
         if value is None:
-            detail: Json = {"type": "less_than_equal", "loc": ["query", name], "msg": f"Input should be less than or equal to {top}"}
-            return fault(422, [detail | {"input": req.query.get(name), "ctx": {"le": top}}])
+            detail: Json = {"type": "less_than_equal", "loc": ["query", name], "msg": f"Input should be less than or equal to {tops[name]}"}
+            return fault(422, [detail | {"input": req.query.get(name), "ctx": {"le": tops[name]}}])
+    offset, limit = given["offset"] or 0, given["limit"] or 0
     refusal = throttled(req.world)
+    at = switches.get("list-throttled")
+    if refusal is None and at is not None and offset + limit > int(at["at"]):
+        refusal = throttled(req.world, "list-throttled")
+    fails = switches.get("list-fails")
+    if refusal is None and fails is not None and offset + limit > int(fails["at"]) and limit > int(fails["above"]):
+        refusal = fault(500, "Internal Server Error")
     if refusal is not None:
         return refusal
     key = "create_time" if req.query.get("order") == "created" else "update_time"
@@ -158,8 +166,12 @@ def listing(req: Request) -> Reply:
         if not _right_workspace(req):
             mine = []
         mine.sort(key=lambda data: (_time(data, key), _time(data, "create_time")), reverse=True)
-        items = [_item(data) for data in mine[offset : (offset or 0) + (limit or 0)]]
-    return json_reply({"items": items, "total": None, "limit": limit, "offset": offset, "has_missing_conversations": False, "cursor": None})
+        capped = switches.get("list-capped")
+        shown = mine if capped is None else mine[: int(capped["at"])]
+        items = [_item(data) for data in shown[offset : offset + limit]]
+    counted = switches.get("list-total")
+    body = {"items": items, "total": None if counted is None else len(mine) + int(counted["more"]), "limit": limit, "offset": offset}
+    return json_reply(body | {"has_missing_conversations": capped is not None and bool(capped["missing"]), "cursor": None})
 
 
 def _time(data: Json, key: str) -> float:

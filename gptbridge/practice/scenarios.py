@@ -71,9 +71,19 @@ SCENARIOS: dict[str, Scenario] = _table(
     Scenario(
         "throttled",
         "both",
-        "reads answer 429, the page shows a dialog; after N reads; retry_after 0 sends no Retry-After",
+        "after N reads they answer 429 and the page shows a dialog; retry_after 0 sends no Retry-After",
         {"after": 0, "retry_after": 0},
     ),
+    Scenario(
+        "list-throttled",
+        "server",
+        "the list alone answers 429, from that entry on, after N such reads; retry_after 0 sends no Retry-After",
+        {"at": 0, "after": 0, "retry_after": 0},
+    ),
+    Scenario("list-capped", "server", "the list ends after so many entries; with `missing` it says so", {"at": 500, "missing": False}),
+    Scenario("list-total", "server", "the list says how many there are, and so many more", {"more": 0}),
+    Scenario("list-fails", "server", "the list fails with 500 from that entry on, for a longer page than that", {"at": 800, "above": 0}),
+    Scenario("many-conversations", "server", "so many conversations of one turn are there, the newest first", {"count": 1000}),
     Scenario("slow-answer", "server", "the answer takes that many seconds", {"seconds": 5.0}),
     Scenario("thinking", "server", "every answer thinks first", {"seconds": 1.0}),
     Scenario("silence", "server", "a preamble, that many seconds of silence, thinking, then the real answer", {"seconds": 20.0}),
@@ -191,6 +201,11 @@ class Switchboard:
             times = int(found.get("times", 0))
             self._used[name] = self._used.get(name, 0) + 1
             return dict(found) if not times or self._used[name] <= times else None
+
+    def used(self, name: str) -> int:
+        """How often it was counted since it was switched on."""
+        with self._lock:
+            return self._used.get(name, 0)
 
     def count(self, name: str) -> int:
         """Count one use since it was switched on, and say which it was (1 = first)."""

@@ -20,6 +20,7 @@ from typing import Any
 
 from gptbridge.practice import tls as certificates
 from gptbridge.practice.connection import Handler
+from gptbridge.practice.control import many
 from gptbridge.practice.scenarios import SCENARIOS, BadParameter, UnknownScenario
 from gptbridge.practice.world import World
 
@@ -85,6 +86,8 @@ class PracticeServer:
 
     def __init__(self, port: int = 0, scenarios: Iterable[str] = (), tls: bool = False) -> None:
         self.world = World(scenarios)
+        if (wanted := self.world.switches.get("many-conversations")) is not None:
+            many(self.world, int(wanted["count"]))
         self._context = certificates.context() if tls else None
         handler = type("PracticeHandler", (Handler,), {"world": self.world, "tls": tls})
         self._listener = _Listener(port, handler, self._context)

@@ -48,14 +48,10 @@ def main(argv: list[str] | None = None, *, run_job: RunJob | None = None, run_lo
             from gptbridge.shell import asking
 
             job = asking.job(request, store, terminal)
-            if run_job is None:
-                from gptbridge.shell import front
-
-                run_job = front.run
             started = job.prompt is not None
-            return run_job(job, _output(look))
-        if isinstance(request, requests.Sweep):
-            return _sweep(request, _output(look), run_job)
+            return _worked(job, _output(look), run_job)
+        if isinstance(request, requests.Sweep | requests.Bootstrap):
+            return _worked(_job(request, store), _output(look), run_job)
         if isinstance(request, requests.Doctor):
             from gptbridge.shell import doctor
 
@@ -116,14 +112,23 @@ def _output(look: arguments.Scan) -> Output:
     return Output(look.json, look.quiet)
 
 
-def _sweep(request: requests.Sweep, output: Output, run_job: RunJob | None) -> int:
+def _job(request: requests.Sweep | requests.Bootstrap, store: Store) -> Job:
     from gptbridge.shell.job import Job
 
+    if isinstance(request, requests.Sweep):
+        return Job("sweep", offline=request.offline, stale_after=request.stale_after)
+    from gptbridge.shell import resolve
+
+    named = None if request.conversation is None else resolve.conversation(request.conversation, store, config=True)
+    return Job("bootstrap-registry", conversation_id=named)
+
+
+def _worked(job: Job, output: Output, run_job: RunJob | None) -> int:
     if run_job is None:
         from gptbridge.shell import front
 
         run_job = front.run
-    return run_job(Job("sweep", offline=request.offline, stale_after=request.stale_after), output)
+    return run_job(job, output)
 
 
 # The commands that read

@@ -34,7 +34,7 @@ def stop(request: OpsStop, store: Store) -> Reply:
         world, _ = desk(store.environ, purpose="ask-gpt ops stop")
         word, op = _waited(lambda: deciding.stop(world, Custody(world), operation_id))
         return Reply("ops", f"{word}\n".encode(), {"stop": word, "operations": [operation_document(op)]}, site=store.view.site)
-    conversation_id = _conversation(request.conversation or "", store)
+    conversation_id = references.conversation(request.conversation or "", store)
     if not store.view.of_conversation(conversation_id):
         raise Failure("bad-input", f"no operation of conversation {conversation_id} is in the ledger; nothing changed", "ask-gpt ops list")
     world, _ = desk(store.environ, purpose="ask-gpt ops stop")
@@ -55,7 +55,7 @@ def _waited(work: Callable[[], T]) -> T:
 
 def resolve(request: OpsResolve, store: Store, tty: bool) -> Reply:
     _known(store, request.operation_id)
-    conversation_id = None if request.conversation is None else _conversation(request.conversation, store)
+    conversation_id = None if request.conversation is None else references.conversation(request.conversation, store)
     world, ledger = desk(store.environ, purpose="ask-gpt ops resolve")
     deciding.resolve(world, Custody(world), request.operation_id, sent=request.sent, because=request.because,
                      conversation_id=conversation_id)
@@ -84,10 +84,3 @@ def accept_loss(request: OpsAcceptLoss, store: Store) -> Reply:
 def _known(store: Store, operation_id: str) -> None:
     if store.view.get(operation_id) is None:
         raise deciding.unknown(store.view, operation_id)
-
-
-def _conversation(text: str, store: Store) -> str:
-    found = references.reference(text, store)
-    if found.conversation_id is None:
-        raise Failure("usage", "--conversation takes a conversation, not an operation; nothing changed", "ask-gpt list shows the ids")
-    return found.conversation_id

@@ -39,7 +39,7 @@ CODES = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 
 
 def run(job: Job, output: Output, *, env: Mapping[str, str] | None = None, open_browser: OpenBrowser | None = None) -> int:
-    """`send`, `resume` with and without a prompt, and `sweep`. The exit code; all printing is done here."""
+    """`send`, `resume` with and without a prompt, `sweep` and `bootstrap-registry`. The exit code; all printing is done here."""
     env = dict(os.environ) if env is None else env
     try:
         config = load(env, wait=job.wait, queue_wait=job.queue_wait)
@@ -63,6 +63,10 @@ def run(job: Job, output: Output, *, env: Mapping[str, str] | None = None, open_
         from gptbridge.shell.sweeping import SweepFront
 
         return SweepFront(job, output, config, env, ours, pid, None).run()
+    if job.command == "bootstrap-registry":
+        from gptbridge.shell.importing import ImportFront
+
+        return ImportFront(job, output, config, env, ours, pid, None).run()
     return Front(job, output, config, env, ours, pid, operation_id).run()
 
 
@@ -133,7 +137,7 @@ class Front:
             case {"type": "warning", "message": message}:
                 self._warnings.append(str(message))
                 self._say(f"warning: {message}")
-            case {"type": "waiting", "message": message}:
+            case {"type": "waiting" | "progress", "message": message}:
                 self._say(str(message))
             case {"type": "end"}:
                 self._end = event

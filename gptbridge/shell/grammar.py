@@ -197,6 +197,17 @@ def doctor(json: Json = False, quiet: Quiet = False) -> Request:
     return requests.Doctor()
 
 
+@app.command("bootstrap-registry")
+def bootstrap_registry(conversation: Annotated[str | None, typer.Option(metavar="ID|URL", help="That one alone, at any time.")] = None,
+                       json: Json = False, quiet: Quiet = False) -> Request:
+    """Bring the account's conversations that were begun elsewhere into the registry, once. Reads only.
+
+    It needs an empty registry. Broken off (Ctrl-C, a kill, "too many requests"), it goes on where it stopped when it is run again.
+    The site's list holds neither archived conversations nor those of projects: they come one at a time, with --conversation.
+    """
+    return requests.Bootstrap(conversation)
+
+
 @app.command()
 def login(quit: Annotated[bool, typer.Option("--quit", help="Close the suite's own Chrome and nothing else.")] = False,
           json: Json = False, quiet: Quiet = False) -> Request:

@@ -8,13 +8,15 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One `send`, `resume` or `sweep`. Durations in seconds, None = configured default. Exactly as resolved: ids are whole, lower case.
+    """What one command that uses a browser is to do. Durations in seconds, None = configured default. Exactly as resolved: ids are whole,
+    lower case.
 
-    prompt None: `resume` reads back. `conversation_id` and `operation_ref` exclude each other; both None means a new conversation.
+    prompt None: `resume` reads back. `conversation_id` and `operation_ref` exclude each other; both None means a new conversation,
+    and of `bootstrap-registry` the whole list.
     again: also what equals an operation of unknown fate. offline, stale_after: of `sweep` alone.
     """
 
-    command: Literal["send", "resume", "sweep"]
+    command: Literal["send", "resume", "sweep", "bootstrap-registry"]
     prompt: str | None = None
     conversation_id: str | None = None
     operation_ref: str | None = None

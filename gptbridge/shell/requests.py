@@ -93,6 +93,12 @@ class Doctor(NamedTuple):
     pass
 
 
+class Bootstrap(NamedTuple):
+    """`conversation`: an id, its beginning or a URL, as typed; None = the whole list."""
+
+    conversation: str | None = None
+
+
 class Practice(NamedTuple):
     port: int = 0
     scenarios: tuple[str, ...] = ()
@@ -115,5 +121,5 @@ class Version(NamedTuple):
     pass
 
 
-Request = (Send | Resume | List | Show | OpsList | OpsShow | OpsStop | OpsResolve | OpsAcceptLoss | Sweep
-           | PrintUnit | Doctor | Practice | Login | Help | Version)
+Request = (Send | Resume | List | Show | OpsList | OpsShow | OpsStop | OpsResolve | OpsAcceptLoss | Sweep | PrintUnit
+           | Bootstrap | Doctor | Practice | Login | Help | Version)

@@ -46,6 +46,14 @@ def reference(text: str, store: Store, *, config: bool = False) -> Reference:
                   "no operation id; nothing was done", "ask-gpt list shows the ids; a new conversation: ask-gpt send PROMPT")
 
 
+def conversation(text: str, store: Store, *, config: bool = False) -> str:
+    """The value of --conversation."""
+    found = reference(text, store, config=config)
+    if found.conversation_id is None:
+        raise Failure("usage", "--conversation takes a conversation, not an operation; nothing changed", "ask-gpt list shows the ids")
+    return found.conversation_id
+
+
 def sites(store: Store, config: bool) -> tuple[str, ...]:
     given = store.environ.get("ASKGPT_SITE")
     if given:

@@ -123,10 +123,14 @@ def _work(caller: FrontSocket, job: Job, config: Config, env: Mapping[str, str],
           folder: str | None, open_browser: OpenBrowser | None) -> dict[str, Any]:
     w: World | None = None
     try:
-        w = world(env, config, caller, None if job.command == "sweep" else copies, purpose=f"ask-gpt {job.command}",
+        w = world(env, config, caller, copies if job.command in ("send", "resume") else None, purpose=f"ask-gpt {job.command}",
                   open_browser=open_browser)
         if job.command == "sweep":
             return _sweep(w, job)
+        if job.command == "bootstrap-registry":
+            from gptbridge.shell import importing
+
+            return importing.work(w, job)
         if job.prompt is None:
             return _read_back(w, job)
         assert operation_id is not None
