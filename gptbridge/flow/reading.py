@@ -204,7 +204,8 @@ def _bound_account(w: World, conversation_id: str) -> str:
     for op in w.ledger.view().operations.values():
         if op.conversation_id == conversation_id and op.sent == "yes" and op.account is not None:
             return op.account
-    raise Failure("unknown-conversation", f"conversation {conversation_id} is not in the registry of this home", "ask-gpt list 0")
+    raise Failure("unknown-conversation", f"conversation {conversation_id} is not in the registry of this home",
+                  f"begun elsewhere? ask-gpt bootstrap-registry --conversation {conversation_id}")
 
 
 def _heed(w: World) -> Callable[[], None]:

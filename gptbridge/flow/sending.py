@@ -92,6 +92,9 @@ class Sending:
         w, target = self._w, self._op.target
         w.registry.check()  # a registry that cannot take the new conversation's row is found out before the click, not after it
         if target != NEW:
+            if w.registry.get(target) is None:  # nobody says whose it is: it is not even opened
+                raise Failure("unknown-conversation", f"conversation {target} is not in the registry; nothing was sent",
+                              f"begun elsewhere? ask-gpt bootstrap-registry --conversation {target}")
             # Before navigating, and held to the end of the turn: two turns in one conversation would take each other's parent.
             self._places.enter_context(w.locks.conversation(target, wait_s=self._left(), heed=self._heed))
         self._place = self._places.enter_context(w.locks.seat(wait_s=self._left(), heed=self._heed))
@@ -154,9 +157,6 @@ class Sending:
         """As bound: by config, by the registry for a known conversation."""
         w, current = self._w, self._session.account
         registered = w.registry.get(self._op.target) if self._op.target != NEW else None
-        if self._op.target != NEW and registered is None:
-            raise Failure("unknown-conversation", f"conversation {self._op.target} is not in the registry; nothing was sent",
-                          "ask-gpt list 0")
         for expected, whose in ((registered.account if registered else None, "the conversation belongs to"),
                                 (w.settings.account, "the configuration names")):
             if expected is not None and expected != current:

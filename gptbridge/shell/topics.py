@@ -33,6 +33,7 @@ Commands:
   ops [list | show ID | stop ID | ...]       every send, what is known about it, and what you decide
   sweep                                      heal what a crash left, and say what needs you
   doctor                                     look at everything that a send needs
+  bootstrap-registry                         bring in conversations that were begun elsewhere
   login                                      open the browser's window to sign in by hand
   practice                                   serve a stand-in of the site on this machine
   help [TOPIC]                               a command, or one of:
@@ -161,6 +162,28 @@ Prompts.
   What is sent is compared with the prompt character by character before it leaves.
 """
 
+ELSEWHERE = """\
+Conversations begun elsewhere: in the page, on a phone, or before you had ask-gpt.
+
+  ask-gpt bootstrap-registry                       the account's whole list, once
+  ask-gpt bootstrap-registry --conversation URL    one conversation, at any time
+  ask-gpt resume ID                                reads it: from then on it has a log
+
+  A command that names a conversation wants it in the registry, which says whose it is; these two
+  put it there. They only read, and only what the page's own session gives to the account that is
+  signed in. Titles and times are the site's.
+
+  The whole list is read in pages of at most 100, with a pause between two, newest first. Each page
+  is kept before the next is asked for. After "too many requests", Ctrl-C or a kill the same
+  command goes on where it stopped, also when the list has changed meanwhile; nothing comes twice.
+  It wants a registry that holds nothing else: once a conversation of yours is in it, also while
+  an import is unfinished, the whole list is refused (21), and --conversation remains.
+
+  What the site does not list cannot come: archived conversations and those of projects never
+  stand in that list. When it says that there are more, or that it could not list all, you are
+  told, and the command may be run again later.
+"""
+
 PRACTICE = """\
 The practice site: a stand-in of the site on this machine, without any account.
 
@@ -214,5 +237,6 @@ def _entry(name: str, width: int, meaning: str) -> str:
 
 
 TOPICS: dict[str, Callable[[], str]] = {
-    "exits": exits, "files": lambda: FILES, "json": json_keys, "schema": schema_text, "prompts": lambda: PROMPTS, "config": lambda: CONFIG,
+    "exits": exits, "files": lambda: FILES, "json": json_keys, "schema": schema_text, "prompts": lambda: PROMPTS,
+    "elsewhere": lambda: ELSEWHERE, "config": lambda: CONFIG,
     "safety": lambda: SAFETY, "practice": practice}

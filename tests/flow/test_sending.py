@@ -9,6 +9,8 @@ import pytest
 
 from gptbridge.core.errors import Failure
 from gptbridge.core.pacing import Gap
+from gptbridge.practice import samples
+from gptbridge.practice.world import FIRST, Conversation
 from tests.edge.crashing import Tap
 from tests.flow.world import Ground, Worker
 
@@ -176,9 +178,11 @@ UNKNOWN = "68c1d2e3-0000-8000-8000-00000000dead"
 
 
 def test_a_conversation_that_no_registry_knows_is_not_opened(ground: Ground, worker: Worker) -> None:
-    """RG-08."""
+    """RG-08: also where the site would open it."""
+    ground.site.world.conversations[UNKNOWN] = Conversation(samples.conversation(1, ident=UNKNOWN), FIRST.user_id)
     op = worker.send(to=UNKNOWN)
-    assert (op.state, op.slug, ground.sends) == ("rejected", "unknown-conversation", [])
+    assert (op.state, op.slug, ground.sends, worker.browser.seats) == ("rejected", "unknown-conversation", [], [])
+    assert f"bootstrap-registry --conversation {UNKNOWN}" in worker.document(op)["error"]["hint"]
 
 
 def test_a_conversation_that_the_site_does_not_open(ground: Ground, worker: Worker) -> None:
