@@ -1,7 +1,8 @@
 """The real command line, front and worker with a fake browser: `python -m tests.fake_cli send ...`, for tests with real processes.
 
 FAKE_MARKS names a file to which the worker appends what happens in its page, a line for each, and its own pid before; with FAKE_HOLD it
-stands still at that happening (`open`, `paste`, `click`, `held`, `release`, `sent` ...) until the file FAKE_MARKS.go is there.
+stands still at that happening (`open`, `paste`, `click`, `held`, `release`, `sent` ...; `read:5`: at the fifth) until the file
+FAKE_MARKS.go is there.
 """
 
 from __future__ import annotations
@@ -9,10 +10,13 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections import Counter
 from typing import Any
 
 from gptbridge.shell import cli, front
 from tests.fakes import FakeBrowser, silent
+
+_seen: Counter[str] = Counter()
 
 
 def stand(what: str) -> None:
@@ -20,7 +24,8 @@ def stand(what: str) -> None:
     fd = os.open(marks, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.write(fd, f"{os.getpid()} {what}\n".encode("ascii"))
     os.close(fd)
-    if what == os.environ.get("FAKE_HOLD"):
+    _seen[what] += 1
+    if os.environ.get("FAKE_HOLD") in (what, f"{what}:{_seen[what]}"):
         while not os.path.exists(marks + ".go"):
             time.sleep(0.005)
 

@@ -152,6 +152,9 @@ def listing(req: Request) -> Reply:
         refusal = fault(500, "Internal Server Error")
     if refusal is not None:
         return refusal
+    slow = switches.get("list-slow")
+    if slow is not None and offset + limit > int(slow["at"]):
+        time.sleep(float(slow["seconds"]))
     key = "create_time" if req.query.get("order") == "created" else "update_time"
     archived = req.query.get("is_archived") == "true"
     with req.world.lock:

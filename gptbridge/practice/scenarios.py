@@ -80,6 +80,7 @@ SCENARIOS: dict[str, Scenario] = _table(
         "the list alone answers 429, from that entry on, after N such reads; retry_after 0 sends no Retry-After",
         {"at": 0, "after": 0, "retry_after": 0},
     ),
+    Scenario("list-slow", "server", "reading the list takes that long from that entry on", {"seconds": 6.0, "at": 0}),
     Scenario("list-capped", "server", "the list ends after so many entries; with `missing` it says so", {"at": 500, "missing": False}),
     Scenario("list-total", "server", "the list says how many there are, and so many more", {"more": 0}),
     Scenario("list-fails", "server", "the list fails with 500 from that entry on, for a longer page than that", {"at": 800, "above": 0}),

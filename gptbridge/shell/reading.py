@@ -83,7 +83,8 @@ def show(request: Show, store: Store, tty: bool) -> Reply:
         registered = store.registry.get(name)
         what = "has no log yet" if registered is not None else "is not known here"
         raise Failure("bad-input", f"conversation {name} {what}; nothing was done",
-                      f"ask-gpt resume {name} reads it" if registered is not None else "ask-gpt list 0")
+                      f"ask-gpt resume {name} reads it" if registered is not None else
+                      f"begun elsewhere? ask-gpt bootstrap-registry --conversation {name}")
     log = transcript.parse(data)
     turns = transcript.turns(log)
     block = _turn(request, turns, log, operation)

@@ -319,17 +319,18 @@ def bootstrap_again(worker: Worker) -> str:
 
 
 def test_what_moves_to_the_top_while_it_is_read_is_not_lost(ground: Ground, worker: Worker) -> None:
-    """Unread ones, new ones, and more of both than a page holds."""
+    """Unread ones and new ones, more of both than a page holds."""
     account = Account(ground, 400)
-    last = account.listed[-150:]
 
     def move() -> None:
-        for ident in last:
+        for ident in account.listed[-110:]:
             account.touch(ident)
         account.add(20)
 
-    nth(worker, 2, move)
+    at = offsets(worker)
+    nth(worker, 4, move)
     assert bootstrap(worker.world).complete and set(listed(worker)) == set(account.listed) and len(lines(ground)) == 420
+    assert at[-3:] == [0, 95, 0], "the top was read until it stood still"
 
 
 def test_what_is_deleted_pulls_nothing_past_the_reading(ground: Ground, worker: Worker) -> None:
@@ -420,6 +421,24 @@ def test_an_unfinished_one_is_left_alone_once_others_wrote(ground: Ground, worke
     ground.off("list-throttled")
     worker.world.registry.put(Conversation(ACCOUNT, "ffffffff-0000-8000-8000-000000000000", "mine"))
     refused(ground.worker())
+
+
+def test_one_of_ours_that_comes_right_before_the_first_page(ground: Ground, worker: Worker) -> None:
+    Account(ground, 10)
+    mine = Conversation(ACCOUNT, "ffffffff-0000-8000-8000-000000000000", "mine")
+    nth(worker, 1, lambda: ground.worker().world.registry.put(mine))
+    found = bootstrap(worker.world)
+    assert found.failure is not None and found.failure.slug == "conflict" and len(lines(ground)) == 1
+
+
+def test_two_at_once_bring_nothing_twice(ground: Ground, worker: Worker) -> None:
+    """The second goes on with the unfinished import of the first, and ends it; the first says so."""
+    account = Account(ground, 250)
+    nth(worker, 3, lambda: ended.append(bootstrap(ground.worker().world)))
+    ended: list[Imported] = []
+    found = bootstrap(worker.world)
+    assert ended[0].complete and found.failure is not None and found.failure.slug == "conflict"
+    assert listed(worker) == account.listed and len(lines(ground)) == 250 and state(worker) == "finished"
 
 
 def test_records_that_came_meanwhile_stay_behind_the_imported(ground: Ground, worker: Worker) -> None:

@@ -9,6 +9,7 @@ import signal
 import ssl
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 import uuid
@@ -20,7 +21,7 @@ from gptbridge.practice import pages, samples
 from gptbridge.practice.scenarios import SCENARIOS
 from gptbridge.practice.server import PracticeServer
 
-from .server_client import Client, branch, send_body
+from .server_client import Answer, Client, branch, send_body
 
 
 @pytest.fixture(scope="module")
@@ -99,6 +100,55 @@ def test_list_pages_order_and_limit(client: Client) -> None:
     for query in ("limit=101", "limit=-1", "limit=x", "offset=x"):
         answer = client.call("GET", f"/backend-api/conversations?{query}")
         assert answer.status == 422 and answer.json["detail"][0]["loc"][0] == "query"
+
+
+def test_the_list_and_its_scenarios(client: Client) -> None:
+    def read(query: str = "") -> Answer:
+        return client.call("GET", f"/backend-api/conversations?limit=100{query}")
+
+    began = time.time()
+    assert client.scenario("many-conversations", count=250).status == 200 and time.time() - began < 5.0
+    titles = [item["title"] for offset in (0, 100, 200, 300) for item in read(f"&offset={offset}").json["items"]]
+    assert titles == [f"Conversation {number}" for number in range(250, 0, -1)]
+    ident = read("&offset=249").json["items"][0]["id"]
+    assert len(client.call("GET", f"/backend-api/conversation/{ident}").json["mapping"]) > 3
+    client.scenario("list-total", more=7)
+    assert read().json["total"] == 257
+    client.scenario("list-capped", at=120, missing=True)
+    body = read("&offset=100").json
+    assert (len(body["items"]), body["total"], body["has_missing_conversations"]) == (20, 257, True)
+    client.scenario("list-capped", on=False)
+    client.scenario("list-fails", at=200, above=28)
+    assert [read(f"&offset={offset}").status for offset in (0, 100, 200)] == [200, 200, 500]
+    assert client.call("GET", "/backend-api/conversations?offset=200&limit=28").status == 200
+    client.scenario("list-fails", on=False)
+    client.scenario("list-throttled", at=100, after=1, retry_after=9)
+    assert [read(f"&offset={offset}").status for offset in (0, 0, 100, 0)] == [200, 200, 200, 200]
+    answer = read("&offset=100")
+    assert answer.status == 429 and answer.headers["retry-after"] == "9"
+    assert client.call("GET", f"/backend-api/conversation/{ident}").status == 200, "the list alone"
+    client.scenario("list-throttled", on=False)
+    client.scenario("list-slow", seconds=0.3, at=200)
+    began = time.monotonic()
+    read()
+    quick = time.monotonic() - began
+    read("&offset=200")
+    assert time.monotonic() - began - quick >= 0.3
+    client.scenario("other-account")
+    assert read().json["items"] == []
+
+
+def test_a_throttle_that_is_yet_to_strike_shows_no_dialog(client: Client) -> None:
+    assert client.scenario("throttled", after=1).json == {"scenarios": {"throttled": {"after": 1, "retry_after": 0}}}
+    assert client.call("GET", "/practice/scenario").json == {"scenarios": {}}
+    client.call("GET", "/backend-api/conversations")
+    assert "throttled" in client.call("GET", "/practice/scenario").json["scenarios"]
+    assert client.call("GET", "/backend-api/conversations").status == 429
+
+
+def test_many_conversations_from_the_start() -> None:
+    with PracticeServer(scenarios=["many-conversations:count=30"]) as site:
+        assert len(Client(site).call("GET", "/backend-api/conversations?limit=100").json["items"]) == 30
 
 
 @pytest.mark.parametrize(

@@ -190,6 +190,7 @@ def test_the_quick_way_for_list_agrees_with_the_parser(words: list[str]) -> None
     ["ops", "resolve", OP, "--because", "x"], ["ops", "resolve", OP, "--sent", "--not-sent", "--because", "x"],
     ["ops", "resolve", OP, "--not-sent", "--conversation", ID, "--because", "x"], ["ops", "resolve", "--sent", "--because", "x"],
     ["ops", "list", "--sent"], ["sweep", "x"], ["sweep", "--stale-after", "soon"], ["sweep", "--print-unit", "atd"],
+    ["bootstrap-registry", "a prompt"], ["bootstrap-registry", "--conversation"], ["bootstrap-registry", "--again"],
     ["ops", "list", "x"], ["ops", "--state", "lost"], ["ops", "--limit", "0"], ["ops", "list", "--prompt"],
     ["ops", "show", "01KB7X00000000000000000001", "--limit", "3"], ["practice", "--port", "70000"], ["practice", "x"], ["login", "x"],
     ["list", "--bogus"], ["list", "--search"], ["list", "--js"], ["list", "--json=1"], ["help", "a", "b"]])
