@@ -1,7 +1,7 @@
 """Which records an import of the site's list writes, and what the registry says of how far it came.
 
-Format, in `conversations.jsonl`: a conversation's record has `origin` "bootstrap" and, beside the fields of every record, `updated_at`, the
-site's own time of its last change; before the first of them stands `{"bootstrap": "begun", "account", "mark"}`, behind the last
+Format, in `conversations.jsonl`: a conversation's record has `origin` "bootstrap" (or "imported"), and its `at` is the site's own time of
+the last change, where it says one. Before the first of them stands `{"bootstrap": "begun", "account", "mark"}`, behind the last
 `{"bootstrap": "finished", "account", "listed", "total", "complete"}`. These two carry no `conversation_id`, so every other reader passes
 over them. `mark`: the newest `update_time` of the list when it was first read; what was changed since stands above it in the list.
 A bootstrap is unfinished from `begun` until a `finished` that is complete. Pure; raises `Failure` for an account conflict.
@@ -64,7 +64,20 @@ def progress(records: Records) -> Progress:
                 state = "finished" if fields.get("complete") is True else "partial"
             case _:
                 pass
-    return Progress(state, account, mark, registry.fold(kept))
+    return Progress(state, account, mark, _latest(kept))
+
+
+def _latest(records: Records) -> dict[str, Conversation]:
+    """The latest record of each id, from all of them in order."""
+    found: dict[str, Conversation] = {}
+    for seq, fields in records:
+        conversation = registry.read(fields)
+        if conversation is None:
+            continue
+        if found.setdefault(conversation.conversation_id, conversation).account != conversation.account:
+            raise registry.conflict(conversation.conversation_id, seq)
+        found[conversation.conversation_id] = conversation
+    return found
 
 
 def refuse(found: Progress) -> None:
@@ -85,7 +98,7 @@ def finished(account: str, *, listed: int | None, total: int | None, complete: b
     return {MARKER: "finished", "account": account, "listed": listed, "total": total, "complete": complete}
 
 
-def rows(known: Mapping[str, Conversation], items: Sequence[Listed], account: str, site: str) -> list[dict[str, Any]]:
+def rows(known: Mapping[str, Conversation], items: Sequence[Listed], account: str, site: str, origin: str = ORIGIN) -> list[dict[str, Any]]:
     """The records that these items add: of those that are not known, and of those whose title the site has changed.
 
     In the list's order: of a few records a crash may leave the first alone, and what is known must stay one piece of the list.
@@ -99,18 +112,13 @@ def rows(known: Mapping[str, Conversation], items: Sequence[Listed], account: st
                           f"the site lists it for {account}; nothing was written",
                           "look at that record; ask-gpt refuses to guess whose it is")
         if old is None:
-            new = conversation(item, account, site, ORIGIN)
+            new = Conversation(account, item.conversation_id, item.title or "", f"{site}/c/{item.conversation_id}", item.title is None,
+                               _time(item.created_at), origin=origin)
+            changed = _time(item.updated_at)
+            out[item.conversation_id] = new.fields() if changed is None else {"at": changed, **new.fields()}
         elif item.title is not None and (old.provisional or old.title != item.title):
-            new = retitled(old, item.title)
-        else:
-            continue
-        out[item.conversation_id] = new.fields()
+            out[item.conversation_id] = retitled(old, item.title).fields()
     return list(out.values())
-
-
-def conversation(item: Listed, account: str, site: str, origin: str) -> Conversation:
-    return Conversation(account, item.conversation_id, item.title or "", f"{site}/c/{item.conversation_id}", item.title is None,
-                        _time(item.created_at), _time(item.updated_at), origin)
 
 
 def retitled(old: Conversation, title: str) -> Conversation:
@@ -126,7 +134,7 @@ def arranged(records: Records) -> list[Row] | None:
     kept = [(seq, fields) for seq, fields in records if "format" not in fields]
     latest = {str(fields["conversation_id"]): seq for seq, fields in kept if fields.get("origin") == ORIGIN and "conversation_id" in fields}
     block = [fields for seq, fields in kept if latest.get(str(fields.get("conversation_id"))) == seq]
-    block.sort(key=lambda fields: epoch_seconds(fields.get("updated_at") or fields.get("at")))
+    block.sort(key=lambda fields: epoch_seconds(fields.get("at")))
     heads = [fields for _, fields in kept if MARKER in fields]
     others = [fields for _, fields in kept if fields.get("origin") != ORIGIN and MARKER not in fields]
     order: list[Row] = [*heads, *block, *others]

@@ -1,8 +1,7 @@
 """What the registry of conversations means: one record per line, the latest of an id counts, an id never changes its account.
 
 Format `ask-gpt-registry/1`; fields `account`, `conversation_id`, `title`, `provisional`, `url`, `created_at`, `origin` (`own`,
-`bootstrap`, `imported`), `at`, the time of the record, and `updated_at` where the site said when it last changed. Pure; `fold` raises
-`Failure("state-corrupt")` for an account conflict.
+`bootstrap`, `imported`) and `at`, the time of the record. Pure; `fold` raises `Failure("state-corrupt")` for an account conflict.
 """
 
 from __future__ import annotations
@@ -36,9 +35,8 @@ class Conversation:
 
     def fields(self) -> dict[str, Any]:
         """The record without `at`, which the writer adds."""
-        fields = {"account": self.account, "conversation_id": self.conversation_id, "title": self.title, "provisional": self.provisional,
-                  "url": self.url, "created_at": self.created_at, "origin": self.origin}
-        return fields if self.updated_at is None else {**fields, "updated_at": self.updated_at}
+        return {"account": self.account, "conversation_id": self.conversation_id, "title": self.title, "provisional": self.provisional,
+                "url": self.url, "created_at": self.created_at, "origin": self.origin}
 
     def document(self) -> dict[str, Any]:
         """As `conversations[]` and `list --export` give it."""
@@ -60,7 +58,7 @@ def read(fields: Mapping[str, Any]) -> Conversation | None:
     return Conversation(
         account=str(fields["account"]), conversation_id=str(fields["conversation_id"]), title=str(fields.get("title") or ""),
         url=fields.get("url"), provisional=bool(fields.get("provisional")), created_at=fields.get("created_at"),
-        updated_at=fields.get("updated_at") or fields.get("at"), origin=str(fields.get("origin", "own")))
+        updated_at=fields.get("at"), origin=str(fields.get("origin", "own")))
 
 
 def fold(records: Iterable[tuple[int, Mapping[str, Any]]]) -> dict[str, Conversation]:

@@ -11,7 +11,7 @@ from gptbridge.core.record import Scan
 from gptbridge.core.registry import Conversation
 from gptbridge.edge.home import Home
 from gptbridge.edge.host import Host
-from gptbridge.edge.journal import Journal, damaged
+from gptbridge.edge.journal import Appended, Journal, damaged
 from gptbridge.edge.ledger_file import _NoLock
 
 NAME = "conversations.jsonl"
@@ -20,8 +20,8 @@ Row = Mapping[str, Any]
 
 
 class RegistryFile:
-    def __init__(self, home: Home, host: Host) -> None:
-        self._host = host
+    def __init__(self, home: Home, host: Host, *, warn: Callable[[str], None] = lambda text: None) -> None:
+        self._host, self._warn = host, warn
         self._lock = home.locks.lock("registry") if home.locks is not None else None
         self._journal = Journal(home.disk, home.fd, NAME, self._lock or _NoLock())
 
@@ -44,36 +44,44 @@ class RegistryFile:
             rows: list[dict[str, Any]] = [{"at": at, **conversation.fields()}]
             if not scan.records:
                 rows.insert(0, records.first_record(at))
-            self._journal.append_all(rows, expect=scan.next_seq)
+            self._say(self._journal.append_all(rows, expect=scan.next_seq))
 
     def transact(self, decide: Callable[[Records], Sequence[Row]]) -> None:
         assert self._lock is not None
         with self._lock.hold():
             scan = self._journal.read()
             _check(scan)
-            rows = self._stamped(decide(scan.pairs()))
-            if rows and not scan.records:
-                rows.insert(0, records.first_record(str(rows[0]["at"])))
+            rows = self._stamped(decide(self._oldest_first()))
+            if rows and scan.next_seq == 1:
+                rows.insert(0, records.first_record(rfc3339(self._host.wall())))
             if rows:
-                self._journal.append_all(rows, expect=scan.next_seq)
+                self._say(self._journal.append_all(rows, expect=scan.next_seq))
 
     def rewrite(self, order: Callable[[Records], Sequence[Row] | None]) -> bool:
         assert self._lock is not None
         with self._lock.hold():
             scan = self._journal.read()
             _check(scan)
-            given = order(scan.pairs())
-            if given is None:
+            rows = order(self._oldest_first())
+            if rows is None:
                 return False
-            rows = self._stamped(given)
-            began = str((scan.records[0].fields if scan.records else rows[0])["at"])
-            self._journal.rewrite(rows, records.first_record(began), expect=scan.next_seq)
+            began = next((str(fields["at"]) for _, fields in self._oldest_first() if "format" in fields), rfc3339(self._host.wall()))
+            self._say(self._journal.rewrite(self._stamped(rows), records.first_record(began), expect=scan.next_seq))
             return True
+
+    def _oldest_first(self) -> Iterator[tuple[int, Mapping[str, Any]]]:
+        """Every record; nothing is read before the first is asked for."""
+        yield from reversed(list(self.newest_first()))
 
     def _stamped(self, rows: Sequence[Row]) -> list[dict[str, Any]]:
         """A record that has a time keeps it."""
         at = rfc3339(self._host.wall())
         return [{"at": at, **row} for row in rows]
+
+    def _say(self, appended: Appended) -> None:
+        """A torn end that was sealed is reported (RG-18)."""
+        if appended.sealed:
+            self._warn(f"{NAME}: sealed a torn end of {appended.sealed} bytes that a dead writer left; nothing acknowledged was lost")
 
     def check(self) -> None:
         _check(self._journal.read())

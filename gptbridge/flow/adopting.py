@@ -7,6 +7,7 @@ signed in, before the conversation is fetched; where the site does not give it t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -15,11 +16,12 @@ from gptbridge.core import listing
 from gptbridge.core.conversation import find_message
 from gptbridge.core.conversation import read as read_conversation
 from gptbridge.core.errors import Failure
+from gptbridge.core.importing import Records, Row
 from gptbridge.core.listing import Listed
 from gptbridge.core.operation import NEW
 from gptbridge.core.ports import World
 from gptbridge.core.registry import Conversation
-from gptbridge.flow import reading, recording
+from gptbridge.flow import reading
 from gptbridge.flow.importing import Heed, expect_account, still
 
 
@@ -52,13 +54,17 @@ def adopt(w: World, conversation_id: str, *, heed: Heed = lambda: None) -> Singl
             raise Failure("site-changed", f"conversation {conversation_id} is not as known ({why}); nothing was imported",
                           "update ask-gpt") from why
     view = w.ledger.view()
-    new = w.registry.get(conversation_id) is None
-    if new:
-        origin = "own" if any(op.conversation_id == conversation_id and op.sent == "yes" for op in view.operations.values()) else "imported"
-        item = Listed(conversation_id, listing.real_title(site.title), site.created_at, site.updated_at)
-        w.registry.put(records.conversation(item, account, w.settings.site, origin))
-    else:
-        recording.retitle(w, conversation_id, site.title)
+    origin = "own" if any(op.conversation_id == conversation_id and op.sent == "yes" for op in view.operations.values()) else "imported"
+    item = Listed(conversation_id, listing.real_title(site.title), site.created_at, site.updated_at)
+    new = False
+
+    def decide(found: Records) -> Sequence[Row]:
+        nonlocal new
+        old = w.registry.get(conversation_id)
+        new = old is None
+        return records.rows({} if old is None else {conversation_id: old}, [item], account, w.settings.site, origin)
+
+    w.registry.transact(decide)
     seen = tuple(op.operation_id for op in view.uncertain()
                  if op.kind == NEW and any(find_message(document, message) is not None for message in op.message_ids()))
     known = w.registry.get(conversation_id)

@@ -173,7 +173,7 @@ Conversations begun elsewhere: in the page, on a phone, or before you had ask-gp
   put it there. They only read, and only what the page's own session gives to the account that is
   signed in. Titles and times are the site's.
 
-  The whole list is read in pages of at most 100, with a pause between two, newest first. Each page
+  The whole list is read in pages of at most 100, two seconds between two, newest first. Each page
   is kept before the next is asked for. After "too many requests", Ctrl-C or a kill the same
   command goes on where it stopped, also when the list has changed meanwhile; nothing comes twice.
   It wants a registry that holds nothing else: once a conversation of yours is in it, also while

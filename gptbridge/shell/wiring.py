@@ -107,7 +107,7 @@ def world(env: Mapping[str, str], config: Config, caller: Caller, copies: CopyFo
     stamps = StampFile(home)
     ledger = LedgerFile(home, host, site=config.settings.site, mark=stamps.mark, warn=warn)
     browser = (open_browser or chrome_browser)(config, home, clock, warn)
-    return World(clock, host, owner, ledger, RegistryFile(home, host), stamps, SpoolFolder(home),
+    return World(clock, host, owner, ledger, RegistryFile(home, host, warn=warn), stamps, SpoolFolder(home),
                  LogFiles(home, copies if config.settings.copies else None), home.locks, Room(host, home), browser, caller, config.settings)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gptbridge.core import record, registry
+from gptbridge.core import record
 from gptbridge.core.errors import Failure
 from gptbridge.core.registry import Conversation
 from gptbridge.edge.home import open_home
@@ -32,7 +32,10 @@ def make(tmp_path: Path) -> Iterator[Callable[..., RegistryFile]]:
     """A registry as another process has it: descriptors and locks of its own."""
     def made(disk: Disk | None = None) -> RegistryFile:
         host = Host({"ASKGPT_HOME": str(tmp_path / "home")})
-        return RegistryFile(open_home(host.env, create=True, host=host, disk=disk or Quick()), host)
+        return RegistryFile(open_home(host.env, create=True, host=host, disk=disk or Quick()), host, warn=said.append)
+
+    said: list[str] = []
+    made.said = said  # type: ignore[attr-defined]
 
     yield made
 
@@ -43,7 +46,13 @@ def path(tmp_path: Path) -> Path:
 
 
 def titles(file: RegistryFile) -> dict[str, str]:
-    return {c.conversation_id: c.title for c in registry.fold(reversed(list(file.newest_first()))).values()}
+    """The latest of each id, the oldest record first."""
+    found: dict[str, str] = {}
+    for _, fields in reversed(list(file.newest_first())):
+        if "conversation_id" in fields:
+            found.pop(fields["conversation_id"], None)
+            found[fields["conversation_id"]] = fields["title"]
+    return found
 
 
 def test_one_object_per_line_and_only_more_of_them(make: Callable[..., RegistryFile], path: Path) -> None:
@@ -101,7 +110,9 @@ def test_a_torn_end_is_sealed_and_harms_nobody(make: Callable[..., RegistryFile]
     for cut in (1, 20, len(whole) - whole[:-1].rindex(b"\n") - 2):
         path.write_bytes(whole[:-cut])
         assert titles(make()) == {ident(1): "t"}
+        make.said.clear()  # type: ignore[attr-defined]
         make().put(one(3, "after"))
+        assert len(make.said) == 1 and "conversations.jsonl: sealed a torn end of" in make.said[0]  # type: ignore[attr-defined]
         make().check()
         assert titles(make()) == {ident(1): "t", ident(3): "after"}
 

@@ -104,17 +104,8 @@ def test_one_that_another_account_used_before_its_row_was_lost(ground: Ground, w
 def test_two_accounts_race_for_an_id(ground: Ground, worker: Worker) -> None:
     """RG-03: whoever comes second is told that the registry is in conflict, and writes nothing."""
     elsewhere(ground)
-    get, rival = worker.world.registry.get, ground.worker()
-
-    def late(conversation_id: str) -> Conversation | None:
-        found = get(conversation_id)
-        if found is None and rival.world.registry.get(TALK) is None and len(looks) == 1:
-            rival.world.registry.put(Conversation(OTHER, TALK, "theirs"))
-        looks.append(found)
-        return found
-
-    looks: list[Conversation | None] = []
-    worker.world.registry.get = late  # type: ignore[method-assign]
+    rival = ground.worker()
+    worker.on["read"] = lambda: rival.world.registry.put(Conversation(OTHER, TALK, "theirs"))
     assert slug(adopt, worker.world, TALK) == "state-corrupt"
     known = rival.world.registry.get(TALK)
     assert known is not None and known.account == OTHER

@@ -147,7 +147,8 @@ class Worker:
         copies = CopyFolder(self.disk, os.open(work, os.O_RDONLY | os.O_DIRECTORY), self.warn)
         self.warnings: list[str] = []
         ledger = LedgerFile(self.home, self.machine, site=ground.url, mark=stamps.mark, warn=self.warn)
-        self.world = World(clock, self.machine, own(locks), ledger, RegistryFile(self.home, self.machine), stamps, SpoolFolder(self.home),
+        self.world = World(clock, self.machine, own(locks), ledger, RegistryFile(self.home, self.machine, warn=self.warn), stamps,
+                           SpoolFolder(self.home),
                            LogFiles(self.home, copies), locks, Room(self.machine), self.browser, self.front, self.settings)
         self.custody = Custody(self.world)
 
