@@ -490,6 +490,18 @@ def test_a_site_that_refuses_from_the_start(ground: Ground, worker: Worker, scen
     assert slug(bootstrap, worker.world) == no and worker.seat.closed
 
 
+@pytest.mark.parametrize("user", ["", None, 5, {"id": "user-0000"}])
+def test_a_session_that_names_nobody_is_no_account(ground: Ground, worker: Worker, user: Any) -> None:
+    """RG-07: whose list it is comes from the page's own session, and is never guessed."""
+    Account(ground, 5)
+
+    def prepare(seat: Any) -> None:
+        seat.session._do_session = lambda: {"status": 200, "challenge": False, "user": user, "account": FIRST.account_id}
+
+    worker.browser.prepare = prepare
+    assert slug(bootstrap, worker.world) == "needs-human" and not (ground.path / "home" / "conversations.jsonl").exists()
+
+
 def test_a_title_of_the_site_replaces_an_older_one_and_no_title_replaces_none(ground: Ground, worker: Worker) -> None:
     """RG-06."""
     account = Account(ground, 3)
