@@ -10,6 +10,7 @@ fake one. `alter` changes the request that the page is about to make.
 
 from __future__ import annotations
 
+import html
 import http.client
 import json
 import queue
@@ -28,6 +29,7 @@ from gptbridge.edge.chatgpt import ChatPage
 IDLE_S = 30.0
 NAMED = re.compile(rb'"conversation_id": ?"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})"')
 PIECE = 2000  # characters of one paste
+MOUNTED = 6  # turns that a long thread has in its page
 Tell = Callable[[str], None]
 Pause = Callable[[float], None]
 
@@ -59,6 +61,7 @@ class Document:
     text: str = ""
     chips: int = 0
     users: list[str] = field(default_factory=list)
+    messages: list[tuple[str, str, str]] = field(default_factory=list)  # role, id, text
     leaf: str | None = None
     toast: str | None = None
 
@@ -120,7 +123,8 @@ class FakeSession:
             return dict(json.loads(data)) if "json" in (reply.getheader("content-type") or "") else {}
 
     def _load(self, conversation_id: str) -> None:
-        with self.http.open("GET", f"/backend-api/conversation/{conversation_id}", headers=self._headers()) as reply:
+        path = "/practice/conversations/" if "json-refused" in self._scenarios() else "/backend-api/conversation/"
+        with self.http.open("GET", path + conversation_id, headers=self._headers()) as reply:
             data = reply.read()
             if reply.status != 200:
                 self.page = Document("/", toast=f"Unable to load conversation {conversation_id}")
@@ -130,10 +134,15 @@ class FakeSession:
         while node is not None:
             entry = document["mapping"][node]
             message = entry.get("message")
-            if message and message["author"]["role"] == "user" and not message["metadata"].get("is_visually_hidden_from_conversation"):
-                chain.append(message["id"])
+            role = message["author"]["role"] if message else ""
+            if message and message["content"].get("content_type") == "thoughts":
+                chain.append(("thought", message["id"], ""))
+            elif role in ("user", "assistant") and not message["metadata"].get("is_visually_hidden_from_conversation"):
+                parts = message["content"].get("parts") or []
+                chain.append((role, message["id"], "\n\n".join(part for part in parts if isinstance(part, str))))
             node = entry["parent"]
-        self.page.users, self.page.leaf = chain[::-1], document["current_node"]
+        self.page.messages, self.page.leaf = chain[::-1], document["current_node"]
+        self.page.users = [ident for role, ident, _ in self.page.messages if role == "user"]
 
     def _do_state(self) -> dict[str, Any]:
         page, scenarios = self.page, self._scenarios()
@@ -145,6 +154,24 @@ class FakeSession:
                 "newest": page.users[-1] if page.users else None, "generating": self.gate.answering, "work": "work-mode" in scenarios,
                 "temporary": False, "login": signed_out, "challenge": challenge,
                 "dialog": ["Too many requests"] if "throttled" in scenarios else [], "toast": [page.toast] if page.toast else []}
+
+    def _do_rendered(self) -> dict[str, Any]:
+        """One place for a prompt and one for its answer; the last few are mounted. An answer is paragraphs of plain text here."""
+        places: list[dict[str, Any]] = []
+        before = ""
+        for role, ident, words in self.page.messages:
+            if role == "user" or before in ("", "user"):
+                places.append({"shown": True, "thought": False, "messages": []})
+            before = role
+            if role == "thought":
+                places[-1]["thought"] = True
+                continue
+            body = "".join(f"<p>{html.escape(piece)}</p>" for piece in words.split("\n\n") if piece)
+            said = {"text": words, "html": ""} if role == "user" else {"text": "", "html": body}
+            places[-1]["messages"].append({"id": ident, "role": role, **said})
+        mounted = [one if at >= len(places) - MOUNTED else {"shown": False, "thought": False, "messages": []}
+                   for at, one in enumerate(places)]
+        return {"state": self._do_state(), "places": mounted, "failed": False}
 
     def _do_session(self) -> dict[str, Any]:
         with self.http.open("GET", "/api/auth/session") as reply:

@@ -15,6 +15,7 @@ from typing import Any
 from gptbridge.core.citations import Sources, resolve
 from gptbridge.core.nodes import Node, dict_of, list_of, node_of, text_of
 
+ROLES = frozenset({"user", "assistant", "tool", "system", "root", "critic"})
 UNREADABLE = "[thinking present but not harvested]"
 
 # Kinds of an assistant node that are no part of an answer: thinking, tool traffic, errors.
@@ -50,6 +51,11 @@ def is_answer(node: Node) -> bool:
     )
 
 
+def is_stranger(node: Node) -> bool:
+    """Says something, and nothing tells whose words they are: a role that is not known, or none."""
+    return node.role not in ROLES and node.to_all and not node.hidden and any(_parts(node.content))
+
+
 def is_error(node: Node) -> bool:
     return node.metadata.get("is_error") is True or node.kind == "system_error" or node.status == "error"
 
@@ -62,7 +68,7 @@ def error_text(node: Node) -> str:
 def _parts(content: dict[str, Any]) -> Iterator[str]:
     parts = content.get("parts")
     if not isinstance(parts, list):
-        yield text_of(content.get("text")) or ""
+        yield text_of(parts) or text_of(content.get("text")) or ""
         return
     for part in parts:
         if isinstance(part, str):
@@ -73,6 +79,8 @@ def _parts(content: dict[str, Any]) -> Iterator[str]:
                 yield text_of(part.get("text")) or ""
             elif kind != "image_asset_pointer" and kind not in _AUDIO:
                 yield f"[unsupported content: {kind}]"
+        elif part is not None:
+            yield f"[unsupported content: {type(part).__name__}]"
 
 
 def plain(node: Node) -> str:
@@ -89,6 +97,8 @@ def plain(node: Node) -> str:
 
 def markdown(node: Node, sources: Sources | None = None) -> str:
     """An answer node's text for a reader."""
+    if is_stranger(node):
+        return f"[unsupported author: {node.role or 'none'}]\n\n{resolve(plain(node), node.metadata, sources)}"
     found = report(node)
     if found is not None:
         return resolve(plain(found), found.metadata, sources)
@@ -100,6 +110,8 @@ def markdown(node: Node, sources: Sources | None = None) -> str:
 
 def report(node: Node) -> Node | None:
     """The report inside a research widget (its state is a JSON string in the metadata), as a message of its own, if it is there."""
+    if "chatgpt_sdk" not in node.metadata and "chatgpt_sdk.widget_state" not in node.metadata:
+        return None
     state = dict_of(node.metadata.get("chatgpt_sdk")).get("widget_state") or node.metadata.get("chatgpt_sdk.widget_state")
     if isinstance(state, str):
         try:
@@ -201,9 +213,9 @@ def artifacts(node: Node) -> Iterator[dict[str, Any]]:
     if not node.to_all:
         return
     for text in _parts((report(node) or node).content):
-        for path in sandbox_paths(text):
+        for path in sandbox_paths(text) if "sandbox:" in text else ():
             yield _artifact("sandbox", node, path=path, name=path.rpartition("/")[2] or None)
-        for match in _PLACEHOLDER.finditer(text):
+        for match in _PLACEHOLDER.finditer(text) if "{{file:" in text else ():
             yield _artifact("file", node, pointer=match[1])
 
 

@@ -60,7 +60,7 @@ def read(document: dict[str, Any], *, conversation_id: str | None = None) -> Sit
         if node.opens_turn or not groups:
             groups.append([])
         groups[-1].append(node)
-    if groups and not groups[0][0].opens_turn and not any(map(content.is_answer, groups[0])):
+    if groups and not groups[0][0].opens_turn and not any(content.is_answer(node) or content.is_stranger(node) for node in groups[0]):
         groups.pop(0)  # the hidden preamble
     busy = bool(document.get("async_status"))
     turns = tuple(
@@ -80,6 +80,12 @@ def read(document: dict[str, Any], *, conversation_id: str | None = None) -> Sit
         newest_node_id=leaf,
         model=next((turn.model for turn in reversed(turns) if turn.model), text_of(document.get("default_model_slug"))),
     )
+
+
+def check(document: dict[str, Any], conversation_id: str) -> None:
+    """ValueError, with the reason, if `document` is no conversation or another one; what passes here, the functions below can read."""
+    Tree.of(document)
+    _identity(document, conversation_id)
 
 
 def find_message(document: dict[str, Any], message_id: str) -> Found | None:

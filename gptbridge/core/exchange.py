@@ -15,6 +15,7 @@ from gptbridge.core import content
 from gptbridge.core.citations import Sources
 from gptbridge.core.content import UNREADABLE
 from gptbridge.core.nodes import Node, text_of
+from gptbridge.core.workings import workings
 
 State = Literal["completed", "answering", "stopped", "failed", "empty", "incomplete"]
 
@@ -25,9 +26,10 @@ _NEW_ERA = 1751328000.0  # 2025-07-01: from here on a message without `channel` 
 class SiteTurn:
     """A prompt and its answer, as the JSON has them at this moment.
 
-    user_text: None if the turn has no user message. at: epoch seconds of the user message. node_ids: message ids, oldest first,
+    user_text: None if the turn has no user message. at: epoch seconds of its first message. node_ids: message ids, oldest first,
     hidden ones too. turn_id: `turn_exchange_id`, else the id of the first assistant node. thinking: "" none, `UNREADABLE` if it
     is there and cannot be read. answer: None = no answer node yet, "" = known to be empty. parent_id: node above the turn.
+    workings: code that was run and canvas documents, as Markdown, "" none.
     error: the site's own words for a failed turn. attachments: {id, name, size, mime} each. artifacts: {kind image | audio |
     file | sandbox, pointer, path, node_id, name, size} each.
 
@@ -55,6 +57,7 @@ class SiteTurn:
     artifacts: tuple[dict[str, Any], ...]
     parent_id: str | None
     error: str | None
+    workings: str = ""
 
 
 def is_final(node: Node) -> bool:
@@ -128,7 +131,7 @@ def _answer(shown: Sequence[Node]) -> tuple[str, Node | None]:
     final: Node | None = None
     previous: Node | None = None
     for node in shown:
-        if not (content.is_answer(node) or content.report(node)) or node.id in seen:
+        if not (content.is_answer(node) or content.is_stranger(node) or content.report(node)) or node.id in seen:
             continue
         seen.add(node.id)
         text = content.markdown(node, sources)
@@ -158,7 +161,7 @@ def turn_of(user: Node | None, below: Sequence[Node], *, live: bool, busy: bool)
     nodes = [user, *below] if user else list(below)
     shown = [node for node in below if not node.hidden and node.role in ("assistant", "tool")]
     replies = [node for node in shown if node.role == "assistant"]
-    text, final = _answer(shown)
+    text, final = _answer([node for node in below if content.is_stranger(node) or (node.role in ("assistant", "tool") and not node.hidden)])
     files: dict[tuple[object, ...], dict[str, Any]] = {}
     for node in shown:
         for one in content.artifacts(node):
@@ -172,7 +175,7 @@ def turn_of(user: Node | None, below: Sequence[Node], *, live: bool, busy: bool)
     return SiteTurn(
         user_message_id=user.id if user else None,
         user_text=content.plain(user) if user else None,
-        at=user.created if user else None,
+        at=nodes[0].created,
         node_ids=tuple(node.id for node in nodes),
         turn_id=next((node.turn_id for node in nodes if node.turn_id), replies[0].id if replies else None),
         thinking=_thinking(shown),
@@ -185,6 +188,7 @@ def turn_of(user: Node | None, below: Sequence[Node], *, live: bool, busy: bool)
         artifacts=tuple(files.values()),
         parent_id=nodes[0].parent,
         error=content.error_text(last_error) if last_error else None,
+        workings=workings(shown),
     )
 
 

@@ -78,8 +78,10 @@ def seal(data: bytes) -> bytes:
 
 
 def turns(log: Log, *, with_superseded: bool = False) -> list[Block]:
-    """The turns in file order, without those that a later whole one replaces (`supersedes=N`), unless asked for."""
-    found = [block for block in log.blocks if block.kind == "turn"]
+    """The turns in file order, without those that a later whole one replaces (`supersedes=N`), unless asked for, and without what holds
+    nothing: a block that was cut off behind its heading tells neither whose turn it was nor a word of it."""
+    found = [block for block in log.blocks if block.kind == "turn"
+             and (block.attrs or block.sections or block.state not in ("torn", "interrupted"))]
     whole = [block for block in found if block.ok and block.state not in ("torn", "interrupted")]
     gone = set() if with_superseded else {(block.attr("supersedes"), block.number) for block in whole}
     hidden = {number for number, by in gone if number and number.isdigit() and int(number[:9]) < by}

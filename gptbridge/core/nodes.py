@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
+_YEAR_10000 = 253402300800.0
 _CONTEXT_KINDS = frozenset({"user_editable_context", "model_editable_context", "system_message", "system_content"})
 _HIDDEN_FLAGS = (
     "is_visually_hidden_from_conversation",
@@ -37,7 +38,7 @@ def conversation_id_of(value: object) -> str | None:
 
 
 def seconds(value: object) -> float | None:
-    """Epoch seconds from a number or an ISO string (without zone: UTC; `+00:00`; `Z`; microseconds), else None."""
+    """Epoch seconds, from 1970 to 9999, of a number or an ISO string (without zone: UTC; `+00:00`; `Z`; microseconds), else None."""
     if isinstance(value, bool):
         return None
     try:
@@ -50,7 +51,7 @@ def seconds(value: object) -> float | None:
             return None
     except (ValueError, OverflowError):
         return None
-    return number if math.isfinite(number) else None
+    return number if 0.0 <= number < _YEAR_10000 else None  # also not for NaN
 
 
 def text_of(value: object) -> str | None:
@@ -65,9 +66,10 @@ def list_of(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: a conversation has thousands, and freezing doubles what making one costs
 class Node:
-    """One node that holds a message. `key`: its name in `mapping`; `id`: the message's own id, nearly always the same."""
+    """One node that holds a message. `key`: its name in `mapping`; `id`: the message's own id, nearly always the same.
+    hidden: not shown on the page: flagged so, or a context kind; `weight` is no proof (old visible nodes have 0)."""
 
     key: str
     parent: str | None
@@ -83,15 +85,11 @@ class Node:
     end_turn: bool | None
     created: float | None
     has_channel: bool
+    hidden: bool
 
     @property
     def turn_id(self) -> str | None:
         return text_of(self.metadata.get("turn_exchange_id")) or None
-
-    @property
-    def hidden(self) -> bool:
-        """Not shown on the page: flagged so, or a context kind. `weight` is no proof (old visible nodes have 0)."""
-        return self.kind in _CONTEXT_KINDS or any(self.metadata.get(flag) is True for flag in _HIDDEN_FLAGS)
 
     @property
     def opens_turn(self) -> bool:
@@ -109,23 +107,29 @@ class Node:
 
 
 def node_of(key: str, parent: object, message: dict[str, Any]) -> Node:
-    author, end_turn = dict_of(message.get("author")), message.get("end_turn")
-    content = dict_of(message.get("content"))
+    author, end_turn, content = message.get("author"), message.get("end_turn"), message.get("content")
+    if isinstance(author, str) or author is None:
+        author = {"role": author or message.get("role")}
+    if isinstance(content, (str, list)):
+        content = {"content_type": "text", "parts": content}
+    author, content, metadata = dict_of(author), dict_of(content), dict_of(message.get("metadata"))
+    kind = text_of(content.get("content_type")) or ""
     return Node(
         key=key,
         parent=text_of(parent),
         id=text_of(message.get("id")) or key,
         role=text_of(author.get("role")) or "",
         name=text_of(author.get("name")) or "",
-        kind=text_of(content.get("content_type")) or "",
+        kind=kind,
         content=content,
-        metadata=dict_of(message.get("metadata")),
+        metadata=metadata,
         channel=text_of(message.get("channel")),
         recipient=text_of(message.get("recipient")) or "all",
         status=text_of(message.get("status")),
         end_turn=end_turn if isinstance(end_turn, bool) else None,
         created=seconds(message.get("create_time")),
         has_channel="channel" in message,
+        hidden=kind in _CONTEXT_KINDS or any(metadata.get(flag) is True for flag in _HIDDEN_FLAGS if flag in metadata),
     )
 
 

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from gptbridge.core.errors import Failure
 from gptbridge.core.ledger import View
 from gptbridge.core.pacing import Gap, Now, Stamp
 from gptbridge.core.registry import Conversation
@@ -247,6 +248,33 @@ class PageFacts:
     temporary: bool = False
 
 
+class Unread(Failure):
+    """The signed-in page is not given a conversation's JSON, or none that can be read, though it may well show the conversation."""
+
+
+@dataclass(frozen=True, slots=True)
+class RenderedTurn:
+    """A prompt and its answer as they stand on the page. user_message_id: the native id in the page's markup, the only thing that binds.
+    answer: Markdown made from the markup, None where none is seen. thought: thinking is there, folded; nothing opens it."""
+
+    user_message_id: str
+    prompt: str
+    answer: str | None
+    thought: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """What the page shows of the open conversation, oldest first. missing: prompts and answers that have a place on the page but are not in
+    it now, or whose prompt is not; the page may know of older ones that it does not even have a place for. failed: the newest turn shows
+    an error."""
+
+    turns: tuple[RenderedTurn, ...]
+    missing: int
+    generating: bool
+    failed: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Held:
     """A held send request, reduced to named fields. `user_texts` and `user_message_ids` are those of its user messages, in order."""
@@ -305,7 +333,12 @@ class Page(Protocol):
         ...
 
     def conversation(self, conversation_id: str) -> dict[str, Any]:
-        """The conversation JSON through the page's own session. 404 is Failure("unknown-conversation") after the session was proved."""
+        """The conversation JSON through the page's own session, readable by core.conversation. 404 is Failure("unknown-conversation")
+        after the session was proved; refused to a live session, or no conversation: `Unread`."""
+        ...
+
+    def rendered(self) -> Rendered:
+        """The turns that the open conversation's page shows. Its looks prove nothing: text for a log, never for the ledger."""
         ...
 
     def listing(self, offset: int, limit: int) -> dict[str, Any]: ...

@@ -7,6 +7,12 @@ const hooks = {
   ready: '[data-testid="blocking-initial-modals-done"]',  // 2025-10-03 capture
   turn: 'section[data-turn], article[data-turn], div[data-turn]',  // article until 2026-03-20, section since
   message: '[data-message-author-role][data-message-id]',  // since 2023-11
+  place: '[data-turn-id-container]',  // 2026-09, one for each turn, kept while the turn is not mounted; also list roots named *-root
+  body: '.markdown',  // 2023-11 .. 2026-09
+  said: '.whitespace-pre-wrap',  // a prompt's own text, 2024-06 .. 2026-09
+  thought: '[data-testid^="cot-v5"], [data-testid*="thinking"], [data-testid*="reasoning"]',  // 2025-11 .. 2026-09; closed: never pressed
+  failed: '[data-testid*="regenerate"], .text-token-text-error',  // 2025-11
+  noise: 'button, .sr-only, svg, .katex-html, [data-testid="webpage-citation-pill"] img',
   chip: 'form [role="group"][aria-label][class*="file"], form [data-testid*="attachment"], form [data-testid*="file-chip"]',
   unchip: 'form button[aria-label^="Remove"], form [role="group"] button[data-testid*="remove"]',
   login: '[data-testid="login-button"]',  // also seen on signed-in pages (2026-06-15): a hint, never a proof
@@ -43,6 +49,43 @@ function focusEnd(editor) {
 }
 
 const escaped = (text) => text.replace(/&/g, '&amp;').replace(/</g, '&lt;').replace(/>/g, '&gt;');
+
+// A copy of an answer's markup without what the page adds to it: formulas as they were written, code as plain text in one element.
+function cleaned(body) {
+  const copy = body.cloneNode(true);
+  for (const pre of copy.querySelectorAll('pre')) {
+    if (pre.parentElement.closest('pre')) continue;  // 2026-07: an editor's pre inside the outer one
+    const code = pre.querySelector('code') || pre;
+    const language = /language-([\w+#.-]+)/.exec(code.className);
+    code.querySelectorAll('br').forEach((one) => one.replaceWith('\n'));
+    const plain = document.createElement('code');
+    if (language) plain.className = language[0];
+    plain.textContent = code.textContent;
+    pre.replaceChildren(plain);
+  }
+  for (const formula of copy.querySelectorAll('.katex')) {
+    const source = formula.querySelector('annotation[encoding="application/x-tex"]');
+    const [open, shut] = formula.closest('.katex-display') ? ['\\[', '\\]'] : ['\\(', '\\)'];
+    if (source) formula.replaceWith(`${open}${source.textContent}${shut}`);
+  }
+  copy.querySelectorAll(hooks.noise).forEach((one) => one.remove());
+  return copy.innerHTML;
+}
+
+// Every place of a turn in order, with the messages that are mounted in it. `shown`: it holds something, if no message.
+function placesOf() {
+  const outermost = (list, selector) => list.filter((node) => !node.parentElement.closest(selector));
+  let places = outermost(Array.from(document.querySelectorAll(hooks.place)).filter((node) => !/-root($|:)/.test(node.dataset.turnIdContainer)), hooks.place);
+  if (!places.length) places = outermost(Array.from(document.querySelectorAll(hooks.turn)), hooks.turn);
+  return places.map((place) => ({
+    shown: place.childElementCount > 0, thought: !!place.querySelector(hooks.thought),
+    messages: outermost(Array.from(place.querySelectorAll(hooks.message)), hooks.message).map((node) => ({
+      id: node.dataset.messageId, role: node.dataset.messageAuthorRole,
+      text: Array.from(node.querySelectorAll(hooks.said), (one) => one.textContent).join('\n\n'),
+      html: Array.from(node.querySelectorAll(hooks.body), cleaned).join('\n'),
+    })),
+  }));
+}
 
 async function sessionOf() {
   const reply = await fetch('/api/auth/session', {credentials: 'same-origin', cache: 'no-store'});
@@ -85,6 +128,12 @@ const api = {
       dialog: Array.from(document.querySelectorAll(hooks.dialog)).filter(shown).map((node) => node.textContent.slice(0, 400)),
       toast: Array.from(document.querySelectorAll(hooks.toast)).filter(shown).map((node) => node.textContent.slice(0, 200)),
     };
+  },
+
+  rendered() {
+    const sections = document.querySelectorAll(hooks.turn);
+    const last = sections.length ? sections[sections.length - 1] : null;
+    return {state: api.state(), places: placesOf(), failed: !!last && !!last.querySelector(hooks.failed)};
   },
 
   async session() {

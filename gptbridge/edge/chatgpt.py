@@ -12,12 +12,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from importlib import resources
 from typing import Any, Protocol
 
+from gptbridge.core.conversation import check
 from gptbridge.core.errors import Failure
 from gptbridge.core.operation import is_conversation_id
-from gptbridge.core.ports import Clock, PageFacts, Session
+from gptbridge.core.ports import Clock, PageFacts, Rendered, RenderedTurn, Session, Unread
 
 LOAD_S = 30.0
 SETTLE_S = 1.0  # an editor without the ready marker counts as hydrated after this long
@@ -117,7 +119,37 @@ class ChatPage:
         return Session(found["user"], found["account"] if isinstance(found["account"], str) else None)
 
     def conversation(self, conversation_id: str) -> dict[str, Any]:
-        return self._json(f"/backend-api/conversation/{conversation_id}", f"conversation {conversation_id}")
+        document = self._json(f"/backend-api/conversation/{conversation_id}", f"conversation {conversation_id}")
+        try:
+            check(document, conversation_id)
+        except ValueError as error:
+            raise Unread("site-changed", f"the site's account of conversation {conversation_id} is not understood ({error})",
+                         "ask-gpt may need an update") from None
+        return document
+
+    def rendered(self) -> Rendered:
+        from gptbridge.edge.markdown import markdown_of  # a converter of 20 MB that only this needs
+
+        found = self._call("rendered")
+        self._refusals(found["state"])
+        turns: list[RenderedTurn] = []
+        missing, follows = 0, False
+        for place in found["places"]:
+            if not place["messages"] and not place["shown"]:
+                missing, follows = missing + 1, False  # not in the page now: what follows need not be the answer to what was before
+                continue
+            for message in place["messages"]:
+                if message["role"] == "user":
+                    turns.append(RenderedTurn(message["id"], message["text"], None))
+                    follows = True
+                elif follows:
+                    said = [text for text in (turns[-1].answer, markdown_of(message["html"])) if text]
+                    turns[-1] = replace(turns[-1], answer="\n\n".join(said) if said else None)
+                else:
+                    missing += 1
+            if place["thought"] and follows:
+                turns[-1] = replace(turns[-1], thought=True)
+        return Rendered(tuple(turns), missing, bool(found["state"]["generating"]), bool(found["failed"]))
 
     def listing(self, offset: int, limit: int) -> dict[str, Any]:
         return self._json(f"/backend-api/conversations?offset={int(offset)}&limit={int(limit)}&order=updated", "the list of conversations")
@@ -139,10 +171,13 @@ class ChatPage:
         if status == 429:
             raise Failure("rate-limited", f"the site refuses to give {what} now (HTTP 429)", f"{_wait(reply)}, then run this again")
         if status in (401, 403):
-            raise challenged() if not reply["json"] else Failure("needs-human", f"the site refuses {what} (HTTP {status})", "ask-gpt login")
+            if not reply["json"]:
+                raise challenged()
+            self.session()  # signed out is another thing than refused
+            raise Unread("needs-human", f"the site refuses {what} (HTTP {status})", "ask-gpt login")
         if status >= 500:
-            raise Failure("browser", f"the site failed to give {what} (HTTP {status})", "try again", again=True)
-        raise Failure("site-changed", f"the site's answer for {what} is not understood (HTTP {status})", "ask-gpt may need an update")
+            raise Unread("browser", f"the site failed to give {what} (HTTP {status})", "try again", again=True)
+        raise Unread("site-changed", f"the site's answer for {what} is not understood (HTTP {status})", "ask-gpt may need an update")
 
     # The composer
 

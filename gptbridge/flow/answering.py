@@ -18,7 +18,7 @@ from gptbridge.core.errors import Failure
 from gptbridge.core.ledger import Operation
 from gptbridge.core.lifecycle import State
 from gptbridge.core.operation import NEW
-from gptbridge.core.ports import Gate, Held, Page, World
+from gptbridge.core.ports import Gate, Held, Page, Unread, World
 from gptbridge.core.stream import ConversationNamed, InputMessage, MessageState, ReplyStream, Title
 from gptbridge.core.turn import TurnState
 from gptbridge.flow import reconciling, recording
@@ -30,6 +30,7 @@ ATTEND_S = 0.5
 STOP_S = 15.0  # after the press, how long the site's own word is waited for
 UNNAMED_S = 60.0  # how long after its end a reply's conversation is looked for before the operation is left uncertain
 READS_S = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0)  # pauses between reads of the conversation once the stream is over; the last repeats
+UNREAD = 5  # how often the conversation may be refused before its answer is left to a later reading
 REFUSALS = {429: "rate-limited", 413: "bad-input", 422: "bad-input", 401: "needs-human", 403: "needs-human"}
 
 
@@ -44,6 +45,8 @@ class Answering:
         self._message_ids = {held.user_message_ids[0].lower()}
         self._stream = ReplyStream()
         self._turn = TurnState()
+        self._thought: dict[str, str] = {}  # by message id, in the order of the stream
+        self._said: dict[str, str] = {}
         self._conversation_id = None if operation.target == NEW else operation.target
         self._turn_id: str | None = None
         self._title: str | None = None
@@ -53,7 +56,7 @@ class Answering:
         self._next_read = 0.0
         self._attended_at = 0.0
         self._pressed_at = 0.0
-        self._reads = 0
+        self._reads = self._unread = 0
 
     def run(self) -> None:
         self._turn.submitted()
@@ -129,12 +132,14 @@ class Answering:
             return
         self._turn_id = self._turn_id or message.turn_id
         if message.content_type == "thoughts":
-            events = self._turn.observe(message.text, self._turn.answer)
-        elif message.content_type == "text" and message.recipient in (None, "all"):
-            events = self._turn.observe(self._turn.thinking, message.text)
+            self._thought[message.message_id] = message.text
+        elif message.content_type == "text" and message.recipient in (None, "all") and message.channel != "analysis":
+            self._said[message.message_id] = message.text
         else:
             return
-        for event in events:
+        # One turn may say something, think and say more: what was said before stands (case 14).
+        thinking, answer = ("\n\n".join(filter(None, texts.values())) for texts in (self._thought, self._said))
+        for event in self._turn.observe(thinking, answer):
             self._w.caller.emit(event)
 
     def _named_by_stream(self) -> bool:
@@ -185,7 +190,13 @@ class Answering:
             self._listen()
             if self._ended_at is None or not self._read_is_due():
                 continue
-            document = self._page.conversation(self._known_conversation)
+            try:
+                document = self._page.conversation(self._known_conversation)
+            except Unread:
+                self._unread += 1
+                if self._unread > UNREAD:
+                    raise
+                continue
             title = read_conversation(document, conversation_id=self._known_conversation).title
             for message_id in sorted(self._message_ids):
                 turn = completed_by(document, message_id, ended=self._stream.finished)

@@ -2,6 +2,10 @@
 
 For an operation it gives the answer to that very message, found by its recorded id; for a conversation its last turn, whoever began it.
 An uncertain operation whose message is seen becomes accepted here, with its evidence. Hydration never changes a state by itself.
+
+Pace: a bare `resume` of a conversation reads its JSON once, nothing else; looking for a new conversation's message reads at most 10, a
+second apart (reconciling.py); a sweep reads at most 20 a run, a second apart (upkeep.py). A refusal for too many requests ends it, and
+nothing is read again because it was refused.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ from gptbridge.core.conversation import read as read_conversation
 from gptbridge.core.errors import Failure
 from gptbridge.core.ledger import Actor, Operation
 from gptbridge.core.lifecycle import State
-from gptbridge.core.ports import Page, World
+from gptbridge.core.ports import Page, Unread, World
 from gptbridge.flow import reconciling, recording, reporting
 from gptbridge.flow.custody import Custody
 
@@ -141,7 +145,10 @@ def catch_up(w: World, custody: Custody, page: reconciling.Reader, conversation_
 
 
 def _read(w: World, custody: Custody, page: Page, op: Operation | None, conversation_id: str, account: str) -> ReadBack:
-    site, _ = catch_up(w, custody, page, conversation_id, account, actor="resume")
+    try:
+        site, _ = catch_up(w, custody, page, conversation_id, account, actor="resume")
+    except Unread as refused:
+        return _read_page(w, custody, page, op, conversation_id, account, refused)
     w.caller.emit({"type": "meta", "conversation_id": conversation_id, "url": recording.url_of(w, conversation_id)})
     view = w.ledger.view()
     warning = None if site.complete else "the site's account of this conversation is incomplete; so is the log"
@@ -151,11 +158,35 @@ def _read(w: World, custody: Custody, page: Page, op: Operation | None, conversa
     if not site.turns:
         return ReadBack("answer-lost", conversation_id, None, None, warning)
     newest = site.turns[-1]
-    slug, said = _verdict(newest)
+    slug, said = _verdict(newest, w.clock.now().wall)
     ours = view.by_message(newest.user_message_id or "")
     if ours is not None:
         ours = reporting.note_shown(w, custody, ours)
     return ReadBack(slug, conversation_id, ours, newest.user_message_id or newest.node_ids[0], said or warning)
+
+
+def _read_page(w: World, custody: Custody, page: Page, op: Operation | None, conversation_id: str, account: str,
+               refused: Unread) -> ReadBack:
+    """The JSON is refused to a session that lives: what the page shows goes into the log, marked so. It proves nothing, so no row changes:
+    an operation of ours is completed by its JSON alone (SM-15)."""
+    page.open(conversation_id)  # a throttle dialog, a challenge or another's conversation ends it here
+    seen = page.rendered()
+    if not seen.turns:
+        raise refused
+    lacking = f"{seen.missing} of its messages are not in it" if seen.missing else "what else the site has of it is not known"
+    warning = f"{refused.message}; its turns were read from the page as it looks, marked so in the log: {lacking}"
+    recording.hydrate_rendered(w, seen, conversation_id, account, w.ledger.view(), warning)
+    w.logs.copy(conversation_id)
+    w.caller.emit({"type": "meta", "conversation_id": conversation_id, "url": recording.url_of(w, conversation_id)})
+    view = w.ledger.view()
+    if op is not None:
+        op = view.operations[op.operation_id]
+        return ReadBack(op.slug, conversation_id, op, op.site_message_id or op.user_message_id, warning)
+    newest = seen.turns[-1]
+    said = "ok" if newest.answer is not None else "answer-lost"
+    slug = "still-answering" if seen.generating else "answer-failed" if seen.failed else said
+    ours = recording.receipt_of(view, newest.user_message_id.lower())
+    return ReadBack(slug, conversation_id, ours, newest.user_message_id, warning)
 
 
 def _settle_by_site(w: World, custody: Custody, document: dict[str, object], site: SiteConversation, op: Operation,
@@ -181,15 +212,17 @@ def _settle_by_site(w: World, custody: Custody, document: dict[str, object], sit
         custody.end_turn(op.operation_id, turn.state, f"the site shows the turn as {turn.state}", actor=actor)
 
 
-def _verdict(turn: SiteTurn) -> tuple[str, str | None]:
+def _verdict(turn: SiteTurn, now: float) -> tuple[str, str | None]:
     """The newest turn of a conversation, whoever began it and in whatever old format (contract.md)."""
     match turn.state:
         case "completed" | "empty" if turn.answer is not None:
             return "ok", None
         case "stopped":
             return "ok", "the newest answer was stopped before its end"
-        case "answering":
+        case "answering" if recording.may_go_on(turn, now):
             return "still-answering", None
+        case "answering" | "incomplete" if turn.answer:
+            return "ok", "the newest answer is cut off: the site holds no end of it"
         case "failed":
             return "answer-failed", None
         case _:

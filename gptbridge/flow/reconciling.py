@@ -70,7 +70,8 @@ def find(w: World, page: Reader, op: Operation, *, reads: int = READS, pause_s: 
         try:
             document = page.conversation(candidate)
         except Failure as failure:
-            if failure.slug != "unknown-conversation":
+            # One that cannot be understood must not hide the others from a search; of the one that was named it is the answer.
+            if failure.slug != "unknown-conversation" and not (op.kind == NEW and failure.slug == "site-changed"):
                 raise
             continue
         for message_id in sorted(op.message_ids()):

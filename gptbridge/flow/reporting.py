@@ -13,6 +13,7 @@ from gptbridge.core.ledger import Actor, Operation, failure_of, rfc3339
 from gptbridge.core.lifecycle import State
 from gptbridge.core.ports import Ledger, Logs, Registry, World
 from gptbridge.core.result import UNREADABLE, Outcome
+from gptbridge.core.transcript import Block
 from gptbridge.flow import recording
 from gptbridge.flow.custody import Custody
 
@@ -31,15 +32,19 @@ def outcome_of(command: str, op: Operation, ledger: Ledger, logs: Logs, registry
     if said == "ok" and op.state is State.COMPLETED and block is None:
         said = "answer-lost"  # completed, and its turn is not in the log: read back by resume
     conversation = registry.get(op.conversation_id) if op.conversation_id else None
-    warnings = []
-    if block is not None and block.section("thinking") == UNREADABLE:
-        warnings.append("the thinking of this turn is there but could not be read")
+    warnings = warnings_of(block)
     if said == "ok" and op.turn == "stopped":
         warnings.append("the answer was stopped before its end")
         if block is None or not block.section("answer"):
             said = "answer-lost"
     return Outcome(command, said, failure or (failure_of(op) if said == op.slug else None), op, block, conversation, log=copied,
                    log_canonical=canonical, warnings=warnings)
+
+
+def warnings_of(block: Block | None) -> list[str]:
+    """What the turn that is shown says of itself (HY-08)."""
+    unread = block is not None and block.section("thinking") == UNREADABLE
+    return ["the thinking of this turn is there but could not be read"] if unread else []
 
 
 def note_gone(w: World, custody: Custody, op: Operation) -> Operation:

@@ -129,7 +129,8 @@ def conversation(req: Request) -> Reply:
         return refusal
     refused = switches.get("json-refused")
     if refused is not None:
-        return fault(int(refused["status"]), "Forbidden")
+        status = int(refused["status"])
+        return json_reply({"conversation_id": ident, "items": []}) if status == 200 else fault(status, "Forbidden")
     slow = switches.get("slow-read")
     if slow is not None:
         time.sleep(float(slow["seconds"]))

@@ -90,7 +90,12 @@ SCENARIOS: dict[str, Scenario] = _table(
     Scenario("silence", "server", "a preamble, that many seconds of silence, thinking, then the real answer", {"seconds": 20.0}),
     Scenario("pause-mid-word", "server", "the answer pauses in the middle of a word", {"seconds": 9.0}),
     Scenario("failed-turn", "both", "the turn fails: error in the stream, Retry in the page", {"partial": False, "times": 0}),
-    Scenario("json-refused", "server", "reading one conversation is refused with that status", {"status": 403}),
+    Scenario(
+        "json-refused",
+        "server",
+        "reading one conversation is refused with that status; 200: an answer of another shape",
+        {"status": 403},
+    ),
     Scenario("slow-read", "server", "reading one conversation takes that long", {"seconds": 6.0}),
     Scenario("newest-behind", "server", "reading a conversation shows a turn that many seconds after it was sent", {"seconds": 2.0}),
     Scenario("send-502", "server", "the server takes the message, the page sees 502", {"times": 0}),

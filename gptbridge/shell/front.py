@@ -25,7 +25,7 @@ from gptbridge.edge.config import Config, load
 from gptbridge.edge.copies import CopyFolder
 from gptbridge.edge.host import Host
 from gptbridge.flow import recording
-from gptbridge.flow.reporting import outcome_of
+from gptbridge.flow.reporting import outcome_of, warnings_of
 from gptbridge.shell import worker
 from gptbridge.shell.job import Job, Output
 from gptbridge.shell.resolve import folder_digest
@@ -270,7 +270,7 @@ class Front:
         log = found.logs.read(conversation_id)
         wanted = (end.get("user_message_id") or "").lower()
         turns = [b for b in (log.blocks if log else ()) if b.kind == "turn" and (b.attr("user") or "").lower() == wanted]
-        block = turns[-1] if turns else None
+        block = turns[-1] if turns and self._job.operation_ref is None else None
         if block is None and op is not None:
             block = recording.turn_of(log, op)
         copied, canonical = found.logs.paths(conversation_id)
@@ -278,6 +278,7 @@ class Front:
         if said == "ok" and block is None:
             said = "answer-lost"
         warnings = [str(end["warning"])] if end.get("warning") else []
+        warnings += warnings_of(block)
         return Outcome(self._job.command, said, None, op, block, found.registry.get(conversation_id), log=copied,
                        log_canonical=canonical, warnings=warnings)
 

@@ -11,10 +11,11 @@ import pytest
 from gptbridge.core.conversation import completed_by, find_message
 from gptbridge.core.conversation import read as read_conversation
 from gptbridge.core.errors import Failure
-from gptbridge.core.ports import Held
+from gptbridge.core.ports import Held, Unread
 from gptbridge.core.stream import ConversationNamed, Done, InputMessage, MessageState, ReplyStream
-from gptbridge.practice.world import FIRST, SECOND
+from gptbridge.practice.world import FIRST, SECOND, Conversation
 from tests.contract.conftest import Pair, Window
+from tests.core.site_json import CONVERSATION, Doc
 
 UNKNOWN = "68c1d2e3-0000-8000-8000-00000000dead"
 
@@ -298,8 +299,10 @@ def test_conversation_and_listing_as_the_page_itself_reads_them(pair: Pair) -> N
     listed = window.page.listing(0, 28)["items"]
     assert [item["id"] for item in listed] == [talk] and isinstance(listed[0]["create_time"], str)
     assert fails(window.page.conversation, UNKNOWN).slug == "unknown-conversation"
-    window.on("json-refused", status=403)
-    assert fails(window.page.conversation, talk).slug == "needs-human"
+    for status, slug in ((403, "needs-human"), (500, "browser"), (200, "site-changed"), (429, "rate-limited")):
+        window.on("json-refused", status=status)
+        refused = fails(window.page.conversation, talk)
+        assert (refused.slug, isinstance(refused, Unread)) == (slug, status != 429)
     window.off("json-refused")
     window.on("other-account")
     assert fails(window.page.conversation, talk).slug == "unknown-conversation" and window.page.listing(0, 28)["items"] == []
@@ -318,3 +321,30 @@ def test_while_an_answer_comes_the_page_is_generating_and_its_stop_control_stops
     assert until(lambda: window.page.facts().generating) and window.page.stop()
     window.reply()
     assert until(lambda: not window.page.facts().generating)
+
+
+# The rendered turns
+
+
+def test_what_the_page_shows_of_a_conversation(pair: Pair) -> None:
+    talk = pair.open().at().sent("first words, with *stars*")
+    pair.open().at(talk).sent("practice:think second\n\n  words <b>")
+    window = pair.open().at(talk)
+    seen = window.page.rendered()
+    assert [(turn.user_message_id, turn.prompt) for turn in seen.turns] == [
+        (send["message_id"], send["text"]) for send in window.sends]
+    assert [turn.thought for turn in seen.turns] == [False, True]
+    assert "first words, with" in str(seen.turns[0].answer) and (seen.missing, seen.generating, seen.failed) == (0, False, False)
+
+
+def test_of_a_long_thread_the_page_shows_its_end_and_says_how_much_is_missing(pair: Pair) -> None:
+    doc = Doc()
+    for number in range(40):
+        doc.user(f"u{number:02}", f"prompt {number}\n\n  indented")
+        doc.final(f"a{number:02}", f"answer {number}")
+    pair.world.conversations[CONVERSATION] = Conversation(doc.data, FIRST.user_id)
+    seen = pair.open().at(CONVERSATION).page.rendered()
+    shown = len(seen.turns)
+    assert 0 < shown < 15 and 80 - 2 * shown - 1 <= seen.missing <= 80 - 2 * shown + 1
+    expected = [(f"u{n:02}", f"prompt {n}\n\n  indented", f"answer {n}") for n in range(40 - shown, 40)]
+    assert [(turn.user_message_id, turn.prompt, turn.answer) for turn in seen.turns] == expected

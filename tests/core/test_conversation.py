@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-import os
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +13,7 @@ from hypothesis import strategies as st
 
 from gptbridge.core.conversation import UNREADABLE, SiteTurn, completed_by, find_message, read
 from gptbridge.core.nodes import conversation_id_of, seconds
+from tests.core.documents import SHARED
 from tests.core.site_json import CONVERSATION, ROOT, Doc, Json, image, text, thoughts
 
 USER, REPLY = "7f0c1f62-8d57-83e9-9c0e-000000000001", "7f0c1f62-8d57-83e9-9c0e-000000000002"
@@ -570,11 +569,8 @@ def test_long_runs_of_pictures_answers_and_marks_stay_linear() -> None:
 
 # The shared conversation files, where they are at hand
 
-CASES = Path(os.environ.get("GPTBRIDGE_CASES", Path(__file__).parents[3] / "shared" / "cases")) / "conversations"
-
-
 def case(prefix: str) -> Json:
-    found = sorted(CASES.glob(prefix + "*.json")) if CASES.is_dir() else []
+    found = sorted(SHARED.glob(prefix + "*.json")) if SHARED.is_dir() else []
     if not found:
         pytest.skip("the shared conversation files are not here")
     return dict(json.loads(found[0].read_text(encoding="utf-8")))

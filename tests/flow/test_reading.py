@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from gptbridge.core.errors import Failure
+from gptbridge.core.pacing import Gap
 from gptbridge.practice import nodes
+from gptbridge.practice.world import FIRST
+from tests.flow.test_recovery import reach
 from tests.flow.world import Ground, Worker
 
 
@@ -124,8 +129,7 @@ def test_a_conversation_of_nobody_is_not_opened(ground: Ground, worker: Worker) 
 
 
 @pytest.mark.parametrize(("scenario", "slug"), [
-    ("signed-out", "needs-human"), ("other-account", "account-mismatch"), ("challenge", "needs-human"), ("throttled", "rate-limited"),
-    ("json-refused", "needs-human")])
+    ("signed-out", "needs-human"), ("other-account", "account-mismatch"), ("challenge", "needs-human"), ("throttled", "rate-limited")])
 def test_a_read_that_the_site_refuses(ground: Ground, worker: Worker, talk: str, scenario: str, slug: str) -> None:
     """Cases 33, 35: nothing is changed."""
     lines, log = ground.ledger_lines(), ground.canonical(talk)
@@ -211,3 +215,33 @@ def test_a_folder_that_cannot_be_used_costs_one_warning_and_no_exit(ground: Grou
     worker = ground.worker(folder="linked")
     assert worker.send().state == "completed" and len(worker.warnings) == 1 and list((ground.path / "elsewhere").iterdir()) == []
     assert worker.document()["log"] is None and worker.document()["log_canonical"]
+
+
+# Pace
+
+
+def test_looking_for_a_message_reads_ten_conversations_a_second_apart(ground: Ground) -> None:
+    """On the machine's own clock, which only sleeping moves."""
+    writer = ground.worker(gap=Gap(60.0))
+    reach(writer, "released", account=f"{FIRST.user_id}/{FIRST.account_id}")
+    writer.dies()
+    for _ in range(14):
+        ground.person("somebody's words")
+    reader = ground.worker(gap=Gap(60.0))
+    moments: list[float] = []
+    reader.on["read"] = lambda: moments.append(ground.time.boottime)
+    found = reader.resume(operation=writer.id)
+    assert found.slug == "uncertain" and len(moments) == 11  # the list, and ten conversations
+    assert all(after - before >= 1.0 for before, after in pairwise(moments[1:]))
+
+
+def test_a_bare_resume_reads_its_conversation_once(ground: Ground, worker: Worker, talk: str) -> None:
+    for _ in range(3):
+        foreign(ground, talk)
+    reads: list[str] = []
+    worker.on["read"] = lambda: reads.append("read")
+    assert worker.resume(talk).slug == "ok" and reads == ["read"]
+    ground.on("throttled")
+    with pytest.raises(Failure) as why:
+        worker.resume(talk)
+    assert why.value.slug == "rate-limited" and len(reads) <= 2

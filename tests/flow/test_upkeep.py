@@ -17,7 +17,7 @@ from gptbridge.edge.home import open_home
 from gptbridge.edge.host import Host
 from gptbridge.edge.ledger_file import LedgerFile
 from gptbridge.flow.upkeep import Swept, summary, sweep
-from gptbridge.practice.world import FIRST
+from gptbridge.practice.world import FIRST, Conversation
 from tests.edge.crashing import Quick, child, status
 from tests.flow.test_deciding import Killed, killed_at, slug
 from tests.flow.test_recovery import reach
@@ -311,6 +311,18 @@ def test_the_least_recently_tried_come_first_and_a_run_is_bounded(ground: Ground
     ground.time.sleep(1.0)
     swept(desk)
     assert all(op.looked_at is not None for op in desk.view.operations.values())
+
+
+def test_a_conversation_that_cannot_be_understood_hides_no_other(ground: Ground, worker: Worker) -> None:
+    killed_at(worker, "released")
+    arrived(ground)
+    at = ground.site.world.sends[-1].at
+    for number in range(3):
+        ident = f"68c1d2e3-0000-8000-8000-00000000000{number}"
+        odd = {"conversation_id": ident, "title": "odd", "create_time": at, "update_time": at + 60.0, "mapping": {}}
+        ground.site.world.conversations[ident] = Conversation(odd, FIRST.user_id)
+    desk = ground.worker()
+    assert swept(desk).failure is None and desk.view.operations[worker.id].state == "completed"
 
 
 def test_reading_is_paced(ground: Ground, worker: Worker) -> None:
