@@ -53,11 +53,7 @@ def document(outcome: Outcome, *, site: str = "https://chatgpt.com") -> dict[str
     conversation_id = conversation_id or (registered.conversation_id if registered else None)
     sending = op is not None and outcome.command in ("send", "resume")
     answer = block.section("answer") if block is not None else outcome.answer
-    thinking = None
-    if block is not None:
-        thinking = block.section("thinking")
-        if thinking is None and block.state == "completed":
-            thinking = ""
+    thinking = _thinking(block) if block is not None else None
     title = op.title if op is not None and op.title is not None else (registered.title if registered else None)
     ok = row.code == 0
     doc: dict[str, Any] = {
@@ -164,11 +160,17 @@ def operation_document(op: Operation, *, detail: bool = False) -> dict[str, Any]
     return doc
 
 
+def _thinking(block: Block) -> str | None:
+    """"" where it is known that there was none: the turn is whole, or it was read from the site's own account, whatever its end."""
+    from_site = "hydrated" in block.words and block.attr("source") != "page" and block.state not in ("torn", "interrupted")
+    return block.section("thinking") or ("" if block.state == "completed" or from_site else block.section("thinking"))
+
+
 def turn_document(block: Block) -> dict[str, Any]:
     """One of `turns[]` of `show`."""
     return {"number": block.number, "origin": "hydrated" if "hydrated" in block.words else "own", "state": block.state, "at": block.at,
             "prompt": block.section("prompt"),
-            "thinking": block.section("thinking") if block.section("thinking") is not None or block.state != "completed" else "",
+            "thinking": _thinking(block),
             "answer": block.section("answer"), "files": [], "operation_id": block.attr("op"), "user_message_id": block.attr("user")}
 
 

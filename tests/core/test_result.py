@@ -180,3 +180,11 @@ def test_the_line_about_uncertain_operations() -> None:
     one = operation(State.UNCERTAIN)
     assert sweep_line([]) is None
     assert "1 uncertain operation:" in (sweep_line([one]) or "") and "2 uncertain operations:" in (sweep_line([one, one]) or "")
+
+
+def test_thinking_is_known_to_be_empty_where_the_site_was_read() -> None:
+    def told(state: str, *words: str, **attrs: str) -> object:
+        block = Block("turn", 1, "2026-11-29T13:00:05Z", state, (Section("prompt", "q"),), tuple(attrs.items()), words)
+        return turn_document(block)["thinking"]
+    assert [told("completed"), told("failed"), told("interrupted", "hydrated")] == ["", None, None]
+    assert [told("stopped", "hydrated"), told("incomplete", "hydrated", "from-page", source="page")] == ["", None]
