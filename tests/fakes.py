@@ -267,7 +267,11 @@ class FakeStop:
 
     def click(self) -> None:
         session = self._session
-        conversation = session.http.json("/practice/state")["sends"][-1]["conversation_id"]
+        deadline = time.monotonic() + IDLE_S
+        while not (sends := session.http.json("/practice/state")["sends"]):  # released, and not yet arrived
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        conversation = sends[-1]["conversation_id"]
         headers = {**session._headers(), "Content-Type": "application/json"}
         body = json.dumps({"conversation_id": conversation}).encode("ascii")
         session.http.open("POST", "/backend-api/stop_conversation", body, headers).close()
