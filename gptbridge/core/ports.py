@@ -152,6 +152,10 @@ class Logs(Protocol):
         """Heal a torn end, under the conversation's lock; True when there was one."""
         ...
 
+    def damage(self, name: str) -> str | None:
+        """What of this log is not as it was written, in a few words, or None; a torn end, which heals, is no damage."""
+        ...
+
     def copy(self, name: str) -> None:
         """Replace the copy by the canonical bytes; a folder that cannot be written is a warning, never an error."""
         ...
@@ -162,6 +166,25 @@ class Logs(Protocol):
 
     def paths(self, name: str, *, expected: bool = False) -> tuple[str | None, str | None]:
         """(the copy relative to the folder or None, the canonical path or None): what the `Log:` lines name."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Stray:
+    """An entry of the home that is not ours: `place` it had below the home (made printable), what it is, where it lies `now`; None where
+    it could not be moved, and `why`."""
+
+    place: str
+    what: str
+    now: str | None
+    why: str = ""
+
+
+class Strays(Protocol):
+    """What lies in the home's folders and is not ours."""
+
+    def move_aside(self) -> Sequence[Stray]:
+        """Into the home's quarantine, never followed, never deleted; under the sweep's lock. What cannot be moved stays, and is named."""
         ...
 
 
@@ -390,6 +413,7 @@ class World:
     stamps: Stamps
     spool: Spool
     logs: Logs
+    strays: Strays
     locks: Locks
     host: Host
     browser: Browser

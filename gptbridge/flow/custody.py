@@ -370,7 +370,7 @@ def refuse_equal(view: View, payload: Payload, now: float) -> None:
         if op.prompt_sha256 != payload.prompt_sha256 or op.target != payload.target:
             continue
         recent = op.state is State.UNCERTAIN and (
-            (op.looked_at or "") < (op.uncertain_at or "") or now - records.epoch_seconds(op.uncertain_at) < UNCERTAIN_S)
+            op.looked_at is None or now - records.epoch_seconds(op.uncertain_at) < UNCERTAIN_S)
         unseen = op.front == "gone" and op.shown_at is None and op.sent != "no"
         if recent or unseen:
             what = "it is not known whether it was sent" if recent else "its answer has not been shown yet"

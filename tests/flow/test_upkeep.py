@@ -377,6 +377,73 @@ def test_whoever_leaves_stops_the_sweep_and_keeps_its_work(ground: Ground, worke
     assert all(seat.closed for seat in desk.browser.seats) and not swept(desk).elsewhere
 
 
+# What is strange, and what is damaged
+
+def strange_link(path: Path) -> None:
+    path.symlink_to("/etc/hostname")
+
+
+@pytest.mark.parametrize("place", ["logs/x.log", "logs/failed-x.log", "spool/{op}.prompt", "reports/x", "locks/conversation-x",
+                                   "locks/owner-0", "locks/ledger", "locks/registry", "logs/{talk}.log"])
+@pytest.mark.parametrize("kind", ["link", "folder"])
+def test_one_strange_entry_keeps_nothing_else_from_being_healed(ground: Ground, place: str, kind: str) -> None:
+    home = ground.path / "home"
+    first = ground.worker()
+    talk = first.send("first words").conversation_id or ""
+    wreck = ground.worker()
+    killed_at(wreck, "released")
+    first.dies()
+    arrived(ground)
+    path = home / place.format(op=wreck.id, talk=talk)
+    path.unlink(missing_ok=True)
+    strange_link(path) if kind == "link" else path.mkdir()
+    desk = ground.worker()
+    found = swept(desk)
+    assert found.failure is None and found.findings and found.counts["quarantined"] == 1 == len(found.strange)
+    assert desk.view.operations[wreck.id].state == "completed" and found.counts["recovered"] == found.counts["reconciled"] == 1
+    [moved] = (home / "quarantine").iterdir()
+    assert moved.is_symlink() == (kind == "link") and moved.name in found.strange[0]
+    before = everything(ground)
+    again = swept(desk)
+    assert again.counts["quarantined"] == 0 and not again.findings and everything(ground) == before
+    assert desk.turns(talk) and ground.worker().send("and on").state == "completed"
+
+
+@pytest.mark.parametrize("where", ["digest", "nul", "gone", "header"])
+def test_a_damaged_log_is_said_and_left_as_it_is(ground: Ground, worker: Worker, where: str) -> None:
+    """TL: a digest that does not agree. Said each time, since nobody but a person can mend it."""
+    talk = worker.send("first words").conversation_id or ""
+    worker.send("second words", to=talk)
+    path = ground.path / "home" / "logs" / f"{talk}.log"
+    whole = path.read_bytes()
+    bad = {"digest": whole.replace(b"> first words", b"> other words"), "nul": whole[:600] + bytes(200) + whole[800:],
+           "gone": whole[:500] + whole[900:], "header": b"rubbish\n" + whole[20:]}[where]
+    path.write_bytes(bad)
+    wreck = ground.worker()
+    killed_at(wreck, "released")
+    arrived(ground)
+    for _ in range(2):
+        found = swept(ground.worker())
+        assert found.findings and found.failure is None and f"logs/{talk}.log, line " in found.strange[0]
+        assert path.read_bytes() == bad and found.counts["quarantined"] == 0
+    assert worker.view.operations[wreck.id].state == "completed"
+    path.write_bytes(whole)
+    assert not swept(worker).findings
+
+
+def test_a_damaged_registry_stops_only_what_needs_it(ground: Ground, worker: Worker) -> None:
+    """RG-18: said with its line; rows of dead owners, torn logs and old operations are dealt with all the same."""
+    worker.send("words")
+    wreck = ground.worker()
+    killed_at(wreck, "released")
+    arrived(ground)
+    registry = ground.path / "home" / "conversations.jsonl"
+    registry.write_bytes(registry.read_bytes() + b"garbage\n")
+    found = swept(worker)
+    assert found.failure is not None and found.failure.slug == "state-corrupt" and "conversations.jsonl, line 4" in found.failure.message
+    assert found.counts["recovered"] == 1 and len(worker.browser.seats) == 1
+
+
 # What is newer
 
 def newer_ledger(home: Path) -> Path:
