@@ -74,6 +74,11 @@ class Ledger(Protocol):
         """
         ...
 
+    def begin(self) -> None:
+        """Make sure that the file has its first record: nothing of an operation is on the disk before it, so that a home with such things
+        and no record is known to have lost some. Failure("state-corrupt") where that is so."""
+        ...
+
     def prune(self, ended_before: float, limit: int) -> Sequence[str]:
         """Forget at most `limit` operations whose turn ended before that time, oldest first, in one hold of the lock; their ids."""
         ...
@@ -107,6 +112,11 @@ class Registry(Protocol):
 
     def check(self) -> None:
         """Failure("state-corrupt") where the file is damaged or of a newer version."""
+        ...
+
+    def accept_loss(self, because: str) -> bool:
+        """A person's word that rows are gone and that it is known; False, and nothing written, where none is. What is damaged stays in the
+        file. Failure("state-corrupt") for a newer version."""
         ...
 
     def newest_first(self) -> Iterator[tuple[int, Mapping[str, Any]]]:
@@ -185,6 +195,10 @@ class Strays(Protocol):
 
     def move_aside(self) -> Sequence[Stray]:
         """Into the home's quarantine, never followed, never deleted; under the sweep's lock. What cannot be moved stays, and is named."""
+        ...
+
+    def set_aside(self, name: str, what: str) -> Stray:
+        """One file of the home itself that a person has given up; under the lock under which it is written."""
         ...
 
 

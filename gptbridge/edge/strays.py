@@ -45,6 +45,10 @@ class HomeStrays:
     def move_aside(self) -> list[Stray]:
         return [self._moved(folder, name, what) for folder in OURS for name, what in self._found(folder)]
 
+    def set_aside(self, name: str, what: str) -> Stray:
+        """One file of the home itself, that a person has given up; the caller holds the lock under which it is written."""
+        return self._moved("", name, what)
+
     def _found(self, folder: str) -> Iterator[tuple[str, str]]:
         """(name, what it is) of each entry that is not ours."""
         fd, disk = self._home.folder(folder), self._home.disk
@@ -68,8 +72,9 @@ class HomeStrays:
 
     def _moved(self, folder: str, name: str, what: str) -> Stray:
         disk = self._home.disk
-        plain = re.sub(r"[^A-Za-z0-9._-]", "_", f"{folder}-{name}")[:LONGEST]
-        shown = f"{folder}/{plain.removeprefix(f'{folder}-')}"
+        head = f"{folder}-" if folder else ""
+        plain = re.sub(r"[^A-Za-z0-9._-]", "_", head + name)[:LONGEST]
+        shown = f"{folder}/{plain.removeprefix(head)}".removeprefix("/")
         try:
             into = open_dir(disk, self._home.need(), FOLDER, create=True)
             assert into is not None

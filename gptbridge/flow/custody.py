@@ -65,10 +65,10 @@ class Custody:
         w = self._w
         fingerprint = payload.fingerprint()
         now = w.clock.now().wall
-        fresh, full, spooled = False, False, False
+        fresh, full, spooled, empty = False, False, False, False
 
         def decide(view: View) -> list[dict[str, Any]]:
-            nonlocal fresh, full, spooled
+            nonlocal fresh, full, spooled, empty
             op = view.get(operation_id)
             if op is not None:
                 if not op.fingerprint:
@@ -91,6 +91,9 @@ class Custody:
                 raise Failure("queue-full", f"{UNRESOLVED} operations are unresolved; nothing was sent", "ask-gpt ops list")
             if not again and op is None:
                 refuse_equal(view, payload, now)
+            empty = not view.last_seq
+            if empty:
+                return []
             fields: dict[str, Any] = {
                 "kind": payload.kind, "target": payload.target, "fingerprint": fingerprint, "prompt_sha256": payload.prompt_sha256,
                 "prompt_bytes": None if payload.prompt is None else len(encoded(payload.prompt)), "effort": payload.effort,
@@ -112,6 +115,9 @@ class Custody:
 
         try:
             view = w.ledger.transact(decide)
+            if empty:
+                w.ledger.begin()
+                view = w.ledger.transact(decide)
         except Failure:
             if spooled:
                 self._unadmit(operation_id)
