@@ -123,6 +123,11 @@ class LedgerFile:
         except Failure:
             return 0  # its loss is accepted with the rest
 
+    def check(self) -> None:
+        """Failure("state-corrupt") where a record that was acknowledged is gone and nobody has accepted that yet, naming the place."""
+        scan = self._read()
+        self._refuse_loss(scan, self._fold(scan))
+
     def is_damaged(self) -> bool:
         """Whether a record that was acknowledged is gone, and nobody has accepted that yet."""
         scan = self._journal.read()

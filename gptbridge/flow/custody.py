@@ -118,6 +118,8 @@ class Custody:
             if empty:
                 w.ledger.begin()
                 view = w.ledger.transact(decide)
+                if empty:
+                    raise Failure("state-unwritable", "the ledger does not keep its first record; nothing was sent")
         except Failure:
             if spooled:
                 self._unadmit(operation_id)

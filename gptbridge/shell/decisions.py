@@ -101,5 +101,5 @@ def _give_up_stamp(world: World) -> None:
 
 
 def _known(store: Store, operation_id: str) -> None:
-    if store.view.get(operation_id) is None:
+    if store.operation(operation_id) is None:
         raise deciding.unknown(store.view, operation_id)
