@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 
 from gptbridge.core.errors import Failure
+from gptbridge.edge.files import read_bytes
 from gptbridge.edge.home import Home
-from gptbridge.edge.journal import read_bytes
 
 REGISTRY = "conversations.jsonl"
 _OWN_TURN = re.compile(rb"^<!-- ask-gpt turn=\d+ (?:[^ >]+ )*?op=", re.MULTILINE)

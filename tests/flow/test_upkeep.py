@@ -148,6 +148,94 @@ def test_a_clock_that_steps_back_refuses_no_fresh_id(ground: Ground, worker: Wor
     assert worker.send("three").state == "completed"
 
 
+def test_a_sweep_prunes_in_holds_of_128(ground: Ground, worker: Worker) -> None:
+    """RE-04, RE-14."""
+    ended(worker, 300)
+    ground.time.sleep(KEEP_S + 1.0)
+    ledger, holds = worker.world.ledger, list[int]()
+    prune = ledger.prune
+
+    def told(ended_before: float, limit: int) -> Any:
+        gone = prune(ended_before, limit)
+        holds.append(len(gone))
+        return gone
+
+    ledger.prune = told  # type: ignore[method-assign]
+    assert swept(worker, offline=True).counts["pruned"] == 300 and holds == [128, 128, 44]
+    before = everything(ground)
+    assert swept(worker, offline=True).counts["pruned"] == 0 and holds[3:] == [0] and everything(ground) == before
+
+
+STEPS = [-10 * 365.25 * DAY, -8 * DAY, -3600.0, 3600.0, 8 * DAY, 10 * 365.25 * DAY]
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("state", ["claimed", "held"])
+def test_a_second_sweep_changes_nothing_whatever_the_clock_does(ground: Ground, worker: Worker, state: str, step: float) -> None:
+    """What was looked for is known by its record, not by its time."""
+    wreck(worker, state)
+    ground.time.wall += step
+    desk = ground.worker()
+    swept(desk)
+    assert desk.view.operations[worker.id].looked_at is not None
+    for later in (0.0, -step, step, -step):
+        ground.time.wall += later
+        before = everything(ground)
+        found = swept(desk, offline=state == "held")
+        assert everything(ground) == before and found.counts["recovered"] == found.counts["pruned"] == 0
+        assert found.counts["uncertain"] == 1 and found.rows[0]["age_s"] >= 0.0
+    assert ground.sends == []
+
+
+def test_stale_by_a_clock_that_was_set(ground: Ground, worker: Worker) -> None:
+    """--stale-after counts by the wall clock; a time that lies ahead of it is never waited for."""
+    wreck(worker, "claimed")
+    desk = ground.worker()
+    assert not swept(desk, offline=True).findings
+    ground.time.wall += 901.0
+    assert swept(desk, offline=True).stale == [worker.id] and swept(desk, offline=True).oldest_s > 900.0
+    assert not swept(desk, offline=True, stale_after=DAY).findings
+    ground.time.wall -= 901.0
+    assert not swept(desk, offline=True).findings
+    ground.time.wall -= 200.0  # a clock that was put right
+    assert not swept(desk, offline=True).findings
+    for step in (-8 * DAY, -10 * 365.25 * DAY, 10 * 365.25 * DAY):
+        ground.time.wall += step
+        assert swept(desk, offline=True).findings
+        ground.time.wall -= step
+
+
+def test_what_became_uncertain_ten_years_ahead(ground: Ground, worker: Worker) -> None:
+    ground.time.wall += 3650 * DAY
+    wreck(worker, "claimed")
+    desk = ground.worker()
+    swept(desk, offline=True)
+    ground.time.wall -= 3650 * DAY
+    found = swept(desk, offline=True, stale_after=30 * DAY)
+    assert found.findings and found.rows[0]["age_s"] == 0.0
+    assert slug(desk.send, "Hello") == "conflict"  # equal to one that is uncertain: a person's word is needed
+    assert desk.send("Hello", again=True).state == "completed"
+
+
+def test_who_was_tried_last_is_no_matter_of_clocks(ground: Ground, worker: Worker) -> None:
+    """Twenty that were looked for ten years ahead are as recent as any: the other five come next, and then they."""
+    for number in range(25):
+        reach(worker, "released", account=WHO, to=f"68c1d2e3-0000-8000-8000-{number:012x}")
+    ids = list(worker.view.operations)
+    worker.dies()
+    desk = ground.worker()
+    ground.time.wall += 3650 * DAY
+    swept(desk)
+    ground.time.wall -= 3650 * DAY
+
+    def tried() -> list[str]:
+        known = {i: op.seq for i, op in desk.view.operations.items()}
+        swept(desk)
+        return [i for i, op in desk.view.operations.items() if op.seq != known[i]]
+
+    assert tried() == ids[:15] + ids[20:] and set(ids[15:20]) <= set(tried())
+
+
 def test_pruning_loses_nothing_that_another_process_appends(ground: Ground, worker: Worker) -> None:
     ended(worker, 150)
     ground.time.sleep(KEEP_S + 1.0)
