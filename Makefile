@@ -32,7 +32,7 @@ lint: ## style, types, and which room may import which
 
 soak: setup ## the random tests for long: SEED=0 COUNT=1000 (examples for each), and what is marked `soak`
 	@ASKGPT_TEST_BROWSER=required SOAK_SEED=$(SEED) SOAK_EXAMPLES=$(COUNT) exec $(BIN)/python -m pytest \
-	  -m "hypothesis or soak" --hypothesis-seed=$(SEED) --timeout=3600 --durations=5
+	  -m "hypothesis or soak" --hypothesis-seed=$(SEED) --timeout=3600 --durations=5 -rP
 
 bench: ## what a send, a start, typing and `list` cost on this machine
 	@tools/install-system-packages browser
