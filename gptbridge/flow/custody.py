@@ -69,6 +69,7 @@ class Custody:
 
         def decide(view: View) -> list[dict[str, Any]]:
             nonlocal fresh, full, spooled, empty
+            empty = False
             op = view.get(operation_id)
             if op is not None:
                 if not op.fingerprint:

@@ -188,7 +188,10 @@ def hunt(scratch: Path, parts: Parts) -> list[str]:
         syncs, shorts = faults(record(scratch, populated=populated))
         ordered = zip_longest(syncs, (fault for fault in shorts if fault.keep == -1))  # in turn: each kind of defect shows early
         for fault in (fault for pair in ordered for fault in pair if fault is not None):
-            run = record(scratch, populated=populated, fault=fault, parts=parts)
+            try:
+                run = record(scratch, populated=populated, fault=fault, parts=parts)
+            except Exception as broken:  # the defect lets the product break down: that is seen, too
+                return [f"{fault}: {type(broken).__name__}"]
             if found := Judge(scratch, parts, deep=False).violations(run, every_state(run, every=False), limit=1):
                 return found
             if run.fault.hit_at >= 0 and (found := failed_well(run)):
