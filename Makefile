@@ -32,7 +32,7 @@ lint: ## style, types, and which room may import which
 
 soak: setup ## the random tests for long: SEED=0 COUNT=1000 (examples for each), and what is marked `soak`
 	@ASKGPT_TEST_BROWSER=required SOAK_SEED=$(SEED) SOAK_EXAMPLES=$(COUNT) exec $(BIN)/python -m pytest \
-	  -m "hypothesis or soak" --hypothesis-seed=$(SEED) --timeout=3600 --durations=5
+	  -m "hypothesis or soak" --hypothesis-seed=$(SEED) --timeout=3600 --durations=5 -rP
 
 bench: ## what a send, a start, typing and `list` cost on this machine
 	@tools/install-system-packages browser
@@ -44,8 +44,12 @@ logs-example: ## make the specimens in logs-example/ anew, from real runs
 	@tools/install-python-packages
 	@exec $(BIN)/python tools/logs_example.py
 
+states: ## draw the states of an operation anew, from the code: docs/states.md
+	@tools/install-python-packages
+	@PYTHONPATH=. exec $(BIN)/python tools/states.py
+
 clean: ## remove what setup and the tools made in this folder
 	rm -rf .venv .make build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find gptbridge tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup demo test test-fake lint soak bench logs-example clean
+.PHONY: help setup demo test test-fake lint soak bench logs-example states clean

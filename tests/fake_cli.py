@@ -2,7 +2,7 @@
 
 FAKE_MARKS names a file to which the worker appends what happens in its page, a line for each, and its own pid before; with FAKE_HOLD it
 stands still at that happening (`open`, `paste`, `click`, `held`, `release`, `sent` ...; `read:5`: at the fifth) until the file
-FAKE_MARKS.go is there.
+FAKE_MARKS.go is there. FAKE_STEP: its wall clock is so many seconds off.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 import sys
 import time
 from collections import Counter
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from gptbridge.shell import cli, front
@@ -35,7 +36,16 @@ def open_browser(config: Any, home: Any, clock: Any, warn: Any) -> FakeBrowser:
 
 
 def main(argv: list[str] | None = None) -> int:
-    return cli.main(argv, run_job=lambda job, output: front.run(job, output, open_browser=open_browser))
+    def run() -> int:
+        return cli.main(argv, run_job=lambda job, output: front.run(job, output, open_browser=open_browser))
+
+    step = float(os.environ.get("FAKE_STEP", "0"))
+    if not step:
+        return run()
+    from freezegun import freeze_time
+
+    with freeze_time(datetime.now(UTC).replace(tzinfo=None) + timedelta(seconds=step), tick=True):
+        return run()
 
 
 if __name__ == "__main__":

@@ -75,6 +75,11 @@ class Ledger(Protocol):
         """
         ...
 
+    def begin(self) -> None:
+        """Make sure that the file has its first record: nothing of an operation is on the disk before it, so that a home with such things
+        and no record is known to have lost some. Failure("state-corrupt") where that is so."""
+        ...
+
     def prune(self, ended_before: float, limit: int) -> Sequence[str]:
         """Forget at most `limit` operations whose turn ended before that time, oldest first, in one hold of the lock; their ids."""
         ...
@@ -108,6 +113,11 @@ class Registry(Protocol):
 
     def check(self) -> None:
         """Failure("state-corrupt") where the file is damaged or of a newer version."""
+        ...
+
+    def accept_loss(self, because: str) -> bool:
+        """A person's word that rows are gone and that it is known; False, and nothing written, where none is. What is damaged stays in the
+        file. Failure("state-corrupt") for a newer version."""
         ...
 
     def newest_first(self) -> Iterator[tuple[int, Mapping[str, Any]]]:
@@ -153,6 +163,10 @@ class Logs(Protocol):
         """Heal a torn end, under the conversation's lock; True when there was one."""
         ...
 
+    def damage(self, name: str) -> str | None:
+        """What of this log is not as it was written, in a few words, or None; a torn end, which heals, is no damage."""
+        ...
+
     def copy(self, name: str) -> None:
         """Replace the copy by the canonical bytes; a folder that cannot be written is a warning, never an error."""
         ...
@@ -163,6 +177,29 @@ class Logs(Protocol):
 
     def paths(self, name: str, *, expected: bool = False) -> tuple[str | None, str | None]:
         """(the copy relative to the folder or None, the canonical path or None): what the `Log:` lines name."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Stray:
+    """An entry of the home that is not ours: `place` it had below the home (made printable), what it is, where it lies `now`; None where
+    it could not be moved, and `why`."""
+
+    place: str
+    what: str
+    now: str | None
+    why: str = ""
+
+
+class Strays(Protocol):
+    """What lies in the home's folders and is not ours."""
+
+    def move_aside(self) -> Sequence[Stray]:
+        """Into the home's quarantine, never followed, never deleted; under the sweep's lock. What cannot be moved stays, and is named."""
+        ...
+
+    def set_aside(self, name: str, what: str) -> Stray:
+        """One file of the home itself that a person has given up; under the lock under which it is written."""
         ...
 
 
@@ -423,6 +460,7 @@ class World:
     stamps: Stamps
     spool: Spool
     logs: Logs
+    strays: Strays
     locks: Locks
     host: Host
     browser: Browser

@@ -145,14 +145,17 @@ def remove(disk: Disk, dir_fd: int, name: str) -> bool:
         return True
 
 
-def move(disk: Disk, dir_fd: int, source: str, target: str) -> None:
-    """Rename within one folder and fsync it; a target that exists is refused."""
+def move(disk: Disk, dir_fd: int, source: str, target: str, *, into: int | None = None) -> None:
+    """Rename within one folder, or `into` another one, and fsync them; a target that exists is refused."""
+    target_fd = dir_fd if into is None else into
     with named(source):
         try:
-            disk.stat(component(target), dir_fd)
+            disk.stat(component(target), target_fd)
         except FileNotFoundError:
-            disk.rename(source, target, dir_fd, dir_fd)
-            sync(disk, dir_fd, folder=True)
+            disk.rename(source, target, dir_fd, target_fd)
+            # Where it is now before where it is no more: a power cut between the two must not leave it nowhere.
+            for fd in dict.fromkeys((target_fd, dir_fd)):
+                sync(disk, fd, folder=True)
         else:
             raise OSError(errno.EEXIST, "target exists")
 

@@ -1,8 +1,9 @@
 """The ledger on disk: `ledger.jsonl` behind the Ledger port, each transaction under the ledger lock.
 
 Guarantees: what `decide` saw is what the append follows (same lock, same sequence number), each record is durable before `transact`
-returns. Refuses to append where an acknowledged record is gone: damage, a gap, or an end below the stamp's number (DU-03). Clock and pid
-are added here. Fails closed: state-corrupt (18), state-unwritable (19), bad-config (20) for a home of another site.
+returns. Refuses to append where an acknowledged record is gone: damage, a gap, an end below the stamp's number (DU-03), or no record at all
+in a home that has had some. Clock and pid are added here. Fails closed: state-corrupt (18), state-unwritable (19), bad-config (20) for a
+home of another site.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from gptbridge.core import ledger as records
 from gptbridge.core.errors import Failure
 from gptbridge.core.ledger import BrokenHistory, Operation, View
 from gptbridge.core.record import Damage, Scan
-from gptbridge.edge import checkpoint
+from gptbridge.edge import checkpoint, traces
 from gptbridge.edge.home import Home
 from gptbridge.edge.host import Host
 from gptbridge.edge.journal import Journal, damaged
@@ -47,7 +48,9 @@ class LedgerFile:
 
     def view(self) -> View:
         """Everything committed now; damage is refused, since a view with a hole would lie."""
-        return self._fold(self._journal.read())
+        scan = self._journal.read()
+        self._refuse_emptied(scan)
+        return self._fold(scan)
 
     def history(self, operation_id: str) -> Operation | None:
         """One operation with all its transitions."""
@@ -69,12 +72,21 @@ class LedgerFile:
             at = records.rfc3339(self._host.wall())
             stamped = [{"at": at, **{key: row[key] for key in _LEADING if key in row}, "pid": self._host.pid,
                         **{key: value for key, value in row.items() if key not in _LEADING}} for row in rows]
-            if not scan.lines:
+            if not scan.records:
                 stamped.insert(0, records.first_record(self._site or "", at))
             appended = self._journal.append_all(stamped, expect=scan.next_seq, despite_damage=True)  # `_read` refused what counts
             if appended.sealed:
                 self._warn(f"{NAME}: sealed a torn end of {appended.sealed} bytes that a dead writer left; nothing acknowledged was lost")
             return self._fold(self._journal.read())
+
+    def begin(self) -> None:
+        assert self._lock is not None
+        with self._lock.hold():
+            scan = self._read()
+            self._refuse_loss(scan, self._fold(scan))
+            if not scan.records:
+                first = records.first_record(self._site or "", records.rfc3339(self._host.wall()))
+                self._journal.append_all([first], expect=scan.next_seq, despite_damage=True)
 
     def reopen(self) -> None:
         self._journal.reopen()
@@ -102,13 +114,27 @@ class LedgerFile:
                 scan = self._journal.read()
             fields = {"at": at, "accepted_loss": True, "pid": self._host.pid, "actor": "person", "reason": because,
                       "floor": wall + LOSS_S}
-            self._journal.append(fields, expect=scan.next_seq, despite_damage=True, seq=max(scan.next_seq, self._mark() + 1))
+            self._journal.append(fields, expect=scan.next_seq, despite_damage=True, seq=max(scan.next_seq, self._known_mark() + 1))
             return self._fold(self._journal.read())
+
+    def _known_mark(self) -> int:
+        try:
+            return self._mark()
+        except Failure:
+            return 0  # its loss is accepted with the rest
+
+    def check(self) -> None:
+        """Failure("state-corrupt") where a record that was acknowledged is gone and nobody has accepted that yet, naming the place."""
+        scan = self._read()
+        self._refuse_loss(scan, self._fold(scan))
 
     def is_damaged(self) -> bool:
         """Whether a record that was acknowledged is gone, and nobody has accepted that yet."""
         scan = self._journal.read()
-        return bool(_open_damage(scan)) or scan.next_seq - 1 < self._mark()
+        try:
+            return bool(_open_damage(scan)) or scan.next_seq - 1 < self._mark() or self._emptied(scan) is not None
+        except Failure:
+            return True  # a stamp that cannot be read: how far the ledger went is not known any more
 
     def prune(self, ended_before: float, limit: int) -> list[str]:
         """Forget at most `limit` operations whose turn ended before that time (epoch seconds), oldest first; their ids.
@@ -156,6 +182,16 @@ class LedgerFile:
         mark = self._mark()
         if view.last_seq < mark:
             raise Failure("state-corrupt", f"{NAME} ends at record {view.last_seq}, but the dispatch stamp knows of record {mark}: "
+                          "acknowledged records are gone; nothing was sent",
+                          "restore the file; else ask-gpt ops accept-loss --because TEXT")
+        self._refuse_emptied(scan)
+
+    def _emptied(self, scan: Scan) -> str | None:
+        return traces.of_operations(self._home) if not scan.records and not scan.damage else None
+
+    def _refuse_emptied(self, scan: Scan) -> None:
+        if (place := self._emptied(scan)) is not None:
+            raise Failure("state-corrupt", f"{NAME} holds no record, but {place} tells of operations that were recorded in it: "
                           "acknowledged records are gone; nothing was sent",
                           "restore the file; else ask-gpt ops accept-loss --because TEXT")
 

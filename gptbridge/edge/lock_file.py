@@ -141,7 +141,8 @@ class LockFile:
             raise
         except OSError as why:
             link = why.errno in (errno.ELOOP, errno.EMLINK, errno.EISDIR, errno.ENXIO)
-            raise Failure("bad-config" if link else "state-unwritable", f"locks/{self.name} cannot be opened: {why.strerror}.") from why
+            raise Failure("bad-config" if link else "state-unwritable", f"locks/{self.name} cannot be opened: {why.strerror}.",
+                          f"Move locks/{self.name} away." if link else "") from why
         found = os.fstat(fd)
         if found.st_uid != os.geteuid():
             os.close(fd)

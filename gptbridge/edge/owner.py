@@ -14,6 +14,7 @@ from gptbridge.core.errors import Failure
 from gptbridge.edge.locks import Lock, Locks
 
 SLOTS = 1024
+STRANGE = 3
 _EPOCH = re.compile(r"(0|[1-9][0-9]{0,3})\.[0-9a-f]{1,64}")
 
 
@@ -60,12 +61,21 @@ class Owner:
 
 
 def own(locks: Locks) -> Owner:
-    """Take the first free owner slot, without waiting, and make this process's epoch; Failure("busy") when all are taken."""
+    """Take the first free owner slot, without waiting, and make this process's epoch; Failure("busy") when all are taken.
+
+    A few whose lock file is a link or the like are passed over: the sweep, which moves such entries away, needs a slot as well.
+    """
+    strange = 0
     for slot in range(SLOTS):
         lock = locks.lock("owner", str(slot))
         epoch = f"{slot}.{locks.host.random_bytes(8).hex()}"
         before, locks.epoch = locks.epoch, epoch
-        if lock.try_acquire():
-            return Owner(locks, lock, epoch)
+        try:
+            if lock.try_acquire():
+                return Owner(locks, lock, epoch)
+        except Failure as why:
+            strange += 1
+            if why.slug != "bad-config" or strange > STRANGE:
+                raise
         locks.epoch = before
     raise Failure("busy", f"All {SLOTS} owner slots are taken.", "End some of the running commands.")

@@ -1,13 +1,18 @@
-"""The registry on disk: `conversations.jsonl` behind the Registry port; same journal rules as the ledger."""
+"""The registry on disk: `conversations.jsonl` behind the Registry port; same journal rules as the ledger.
+
+A damaged line inside refuses every write (18, RG-18) until a person accepts the loss: that is a record of its own, `accepted_loss`, and the
+damage before it counts no more. Nothing of the file is changed by it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from gptbridge.core import registry as records
 from gptbridge.core.ledger import rfc3339
-from gptbridge.core.record import Scan
+from gptbridge.core.record import Damage, Scan
 from gptbridge.core.registry import Conversation
 from gptbridge.edge.home import Home
 from gptbridge.edge.host import Host
@@ -44,7 +49,7 @@ class RegistryFile:
             rows: list[dict[str, Any]] = [{"at": at, **conversation.fields()}]
             if not scan.records:
                 rows.insert(0, records.first_record(at))
-            self._say(self._journal.append_all(rows, expect=scan.next_seq))
+            self._say(self._journal.append_all(rows, expect=scan.next_seq, despite_damage=True))  # `_check` refused what counts
 
     def transact(self, decide: Callable[[Records], Sequence[Row]]) -> None:
         assert self._lock is not None
@@ -55,7 +60,7 @@ class RegistryFile:
             if rows and scan.next_seq == 1:
                 rows.insert(0, records.first_record(rfc3339(self._host.wall())))
             if rows:
-                self._say(self._journal.append_all(rows, expect=scan.next_seq))
+                self._say(self._journal.append_all(rows, expect=scan.next_seq, despite_damage=True))
 
     def rewrite(self, order: Callable[[Records], Sequence[Row] | None]) -> bool:
         assert self._lock is not None
@@ -86,6 +91,20 @@ class RegistryFile:
     def check(self) -> None:
         _check(self._journal.read())
 
+    def accept_loss(self, because: str) -> bool:
+        assert self._lock is not None
+        with self._lock.hold():
+            scan = self._journal.read()
+            _check_version(scan)
+            if not _open_damage(scan):
+                return False
+            at = rfc3339(self._host.wall())
+            rows: list[dict[str, Any]] = [{"at": at, "accepted_loss": True, "pid": self._host.pid, "actor": "person", "reason": because}]
+            if not any("format" in record.fields for record in scan.records):
+                rows.insert(0, records.first_record(at))
+            self._journal.append_all(rows, expect=scan.next_seq, despite_damage=True)
+            return True
+
     def newest_first(self) -> Iterator[tuple[int, Mapping[str, Any]]]:
         for record in self._journal.newest():
             yield record.seq, record.fields
@@ -93,7 +112,17 @@ class RegistryFile:
 
 def _check(scan: Scan) -> None:
     """Before any write: a file of a newer version stays as it is, and damage is not written over."""
-    for record in scan.records[:1]:
-        records.read(record.fields)
-    if scan.damage:
-        raise damaged(NAME, scan)
+    _check_version(scan)
+    if found := _open_damage(scan):
+        raise damaged(NAME, replace(scan, damage=found), "restore the file, or accept the loss: ask-gpt ops accept-loss --because TEXT")
+
+
+def _check_version(scan: Scan) -> None:
+    for record in scan.records:
+        if "format" in record.fields:
+            records.read(record.fields)
+
+
+def _open_damage(scan: Scan) -> list[Damage]:
+    accepted = next((record.offset for record in reversed(scan.records) if "accepted_loss" in record.fields), -1)
+    return [found for found in scan.damage if found.offset > accepted]

@@ -56,4 +56,5 @@ class StampFile:
             return {str(name): Stamp.read(entry) for name, entry in document["accounts"].items()}
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             # It is replaced whole, so this is no crash of ours; without it neither the gap nor a lost tail could be seen.
-            raise Failure("state-corrupt", f"{NAME} cannot be read; nothing was sent", "restore it, or see ask-gpt help files") from error
+            raise Failure("state-corrupt", f"{NAME} cannot be read; nothing was sent",
+                          "restore it; else ask-gpt ops accept-loss --because TEXT") from error

@@ -65,10 +65,11 @@ class Custody:
         w = self._w
         fingerprint = payload.fingerprint()
         now = w.clock.now().wall
-        fresh, full, spooled = False, False, False
+        fresh, full, spooled, empty = False, False, False, False
 
         def decide(view: View) -> list[dict[str, Any]]:
-            nonlocal fresh, full, spooled
+            nonlocal fresh, full, spooled, empty
+            empty = False
             op = view.get(operation_id)
             if op is not None:
                 if not op.fingerprint:
@@ -91,6 +92,9 @@ class Custody:
                 raise Failure("queue-full", f"{UNRESOLVED} operations are unresolved; nothing was sent", "ask-gpt ops list")
             if not again and op is None:
                 refuse_equal(view, payload, now)
+            empty = not view.last_seq
+            if empty:
+                return []
             fields: dict[str, Any] = {
                 "kind": payload.kind, "target": payload.target, "fingerprint": fingerprint, "prompt_sha256": payload.prompt_sha256,
                 "prompt_bytes": None if payload.prompt is None else len(encoded(payload.prompt)), "effort": payload.effort,
@@ -112,6 +116,11 @@ class Custody:
 
         try:
             view = w.ledger.transact(decide)
+            if empty:
+                w.ledger.begin()
+                view = w.ledger.transact(decide)
+                if empty:
+                    raise Failure("state-unwritable", "the ledger does not keep its first record; nothing was sent")
         except Failure:
             if spooled:
                 self._unadmit(operation_id)
@@ -370,7 +379,7 @@ def refuse_equal(view: View, payload: Payload, now: float) -> None:
         if op.prompt_sha256 != payload.prompt_sha256 or op.target != payload.target:
             continue
         recent = op.state is State.UNCERTAIN and (
-            (op.looked_at or "") < (op.uncertain_at or "") or now - records.epoch_seconds(op.uncertain_at) < UNCERTAIN_S)
+            op.looked_at is None or now - records.epoch_seconds(op.uncertain_at) < UNCERTAIN_S)
         unseen = op.front == "gone" and op.shown_at is None and op.sent != "no"
         if recent or unseen:
             what = "it is not known whether it was sent" if recent else "its answer has not been shown yet"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gptbridge.core import pacing
-from gptbridge.core.ledger import Operation, View
+from gptbridge.core.ledger import Operation, View, epoch_seconds
 from gptbridge.core.pacing import Stamp
 from gptbridge.core.ports import World
 from gptbridge.flow.custody import Custody
@@ -67,9 +67,9 @@ class Line:
         return TICK_S
 
     def gap_left(self) -> float:
-        """What is left of the gap by the stamp as it stands now."""
+        """What is left of the gap by the stamp as it stands now; by the ledger where the stamp is gone."""
         now = self._w.clock.now()
-        stamp = self._w.stamps.read(self._account)
+        stamp = self._w.stamps.read(self._account) or last_dispatch(self._w.ledger.view(), self._account)
         if _dispatch(stamp) != _dispatch(self._stamp):
             self._stamp, self._seen_at = stamp, now.boottime
         return pacing.remaining(stamp, now, self._gap, unchanged_for=now.boottime - self._seen_at, longest=self._w.settings.gap.longest)
@@ -86,6 +86,12 @@ class Line:
     def may_go(self, view: View) -> bool:
         """Decided again under the ledger lock: nobody who is ready is before us."""
         return self.before_us(view) is None
+
+
+def last_dispatch(view: View, account: str) -> Stamp | None:
+    """What the ledger knows of an account's last dispatch: its wall clock alone, as of another boot."""
+    at = max((op.dispatched_at for op in view.operations.values() if op.account == account and op.dispatched_at), default=None)
+    return Stamp(epoch_seconds(at), 0.0, "", 0) if at else None
 
 
 def _dispatch(stamp: Stamp | None) -> tuple[float, float, str] | None:

@@ -1,71 +1,39 @@
 """The sweep: what heals by itself is healed, what needs a person is said. It never sends and never clicks.
 
-Offline work comes first and is kept whatever the site says: rows of dead owners, torn ends of logs, old operations. Then, with a browser,
-paced and bounded, each uncertain or unfinished operation is looked for by its recorded id, and what a crash left out of log and registry
-is brought home. What a live worker owns is left alone (DU-11); what is of a newer version is left as it is, and said.
+Offline work comes first and is kept whatever the site says (healing.py). Then, with a browser, paced and bounded, each uncertain or
+unfinished operation is looked for by its recorded id, and what a crash left out of log and registry is brought home. What a live worker
+owns is left alone (DU-11).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from typing import Any
 
 from gptbridge.core import ledger as records
 from gptbridge.core.errors import Failure
 from gptbridge.core.ledger import Operation
 from gptbridge.core.lifecycle import State
-from gptbridge.core.operation import KEEP_S
+from gptbridge.core.operation import AHEAD_S
 from gptbridge.core.ports import Page, PageFacts, World
 from gptbridge.flow import reading, reconciling, recording
 from gptbridge.flow.custody import Custody
+from gptbridge.flow.healing import Heed, Swept, heal, note_look
 
-BATCH = 128  # operations pruned in one hold of the ledger lock
 READS = 20  # conversations read in one run
 PAUSE_S = 1.0
 STALE_S = 900.0
-COUNTS = ("uncertain", "recovered", "reconciled", "hydrated", "interrupted", "sealed", "quarantined", "pruned", "ok")
-Heed = Callable[[], None]
-
-
-@dataclass(slots=True)
-class Swept:
-    """`counts` and `rows` as `--json` gives them; `stale`: operations that need a person; `failure`: the first no, the rest stands."""
-
-    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTS, 0))
-    rows: list[dict[str, Any]] = field(default_factory=list)
-    stale: list[str] = field(default_factory=list)
-    oldest_s: float = 0.0
-    failure: Failure | None = None
-    elsewhere: bool = False  # another sweep runs: nothing was done here
-
-    @property
-    def findings(self) -> bool:
-        return self.counts["quarantined"] > 0 or bool(self.stale)
-
-    @property
-    def something(self) -> bool:
-        """Whether there is anything that a quiet sweep says."""
-        return self.failure is not None or any(count for name, count in self.counts.items() if name != "ok")
-
-    def fails(self, failure: Failure) -> None:
-        self.failure = self.failure or failure
 
 
 def sweep(w: World, custody: Custody, *, offline: bool, stale_after: float = STALE_S, heed: Heed = lambda: None) -> Swept:
-    """Raises Failure where ledger or registry themselves cannot be trusted, or the caller left; everything else is in what it gives."""
+    """Raises Failure where the ledger itself cannot be trusted, or the caller left; everything else is in what it gives."""
     found = Swept()
     with w.locks.sweep() as alone:
         if not alone:
             found.elsewhere = True
             return found
-        w.registry.check()
-        found.counts["recovered"] = len(custody.recover())
-        _seal(w, found, heed)
-        _prune(w, found, heed)
-        _look_once(w, custody)
-        open_ones = [] if offline else _unfinished(w)
+        complete = heal(w, custody, found, heed)
+        open_ones = _unfinished(w) if complete and not offline else []
         if open_ones:
             tried: list[str] = []
             try:
@@ -76,69 +44,9 @@ def sweep(w: World, custody: Custody, *, offline: bool, stale_after: float = STA
                 found.fails(failure)
             for op in _unfinished(w) if tried else []:
                 if op.operation_id in tried:
-                    _note_look(w, custody, op, "looked for by its id")
+                    note_look(w, custody, op, "looked for by its id")
         _report(w, found, stale_after)
     return found
-
-
-# Offline
-
-def _seal(w: World, found: Swept, heed: Heed) -> None:
-    for name in w.logs.names():
-        heed()
-        try:
-            if not w.logs.is_torn(name):
-                continue
-            with ExitStack() as places:
-                if not _is_free(w, places, name, heed):
-                    continue
-                if w.logs.seal(name):
-                    found.counts["sealed"] += 1
-                    found.counts["interrupted"] += 1
-        except Failure as failure:
-            if failure.slug != "busy":  # busy: its worker lives and writes it
-                found.fails(failure)
-
-
-def _is_free(w: World, places: ExitStack, name: str, heed: Heed) -> bool:
-    """Nobody writes this log while `places` is open: its conversation's lock, or the slot of the operation whose own log it is."""
-    op = w.ledger.view().get(name.removeprefix("failed-"))
-    if op is not None:
-        return places.enter_context(w.owner.hold_dead(op.epoch))
-    places.enter_context(w.locks.conversation(name, wait_s=0.0, heed=heed))
-    return True
-
-
-def _prune(w: World, found: Swept, heed: Heed) -> None:
-    """Each batch is one hold of the lock, never within anything else (RE-14)."""
-    ended_before = w.clock.now().wall - KEEP_S
-    while True:
-        heed()
-        known = dict(w.ledger.view().operations)
-        pruned = w.ledger.prune(ended_before, BATCH)
-        for operation_id in pruned:
-            op = known.get(operation_id)
-            # The text goes when its turn is in a log; of what never left there is nothing to wait for.
-            if op is None or op.sent == "no" or recording.turn_of(w.logs.read(recording.log_name(op)), op) is not None:
-                w.spool.drop(operation_id)
-        found.counts["pruned"] += len(pruned)
-        if len(pruned) < BATCH:
-            return
-
-
-def _look_once(w: World, custody: Custody) -> None:
-    """An uncertain operation without a recorded id: there is nothing to look for, and that is what a look can say."""
-    for op in w.ledger.view().uncertain():
-        if not op.message_ids() and not _looked_at(op):
-            _note_look(w, custody, op, "no message id is recorded: nothing to look for")
-
-
-def _looked_at(op: Operation) -> bool:
-    return op.looked_at is not None and op.looked_at >= (op.uncertain_at or "")
-
-
-def _note_look(w: World, custody: Custody, op: Operation, reason: str) -> None:
-    custody.note(op.operation_id, reason, actor="sweep", looked_at=records.rfc3339(w.clock.now().wall))
 
 
 # Online
@@ -163,7 +71,8 @@ def _unfinished(w: World) -> list[Operation]:
         return op.epoch == w.owner.epoch or w.owner.is_dead(op.epoch)
 
     found = [op for op in list(w.ledger.view().operations.values()) if is_open(op)]
-    return sorted(found, key=lambda op: (op.looked_at or "", op.order))
+    # A look is the last record of what it did not find: the order of records, since the times of two looks may be of two clocks.
+    return sorted(found, key=lambda op: (op.looked_at is not None, op.seq if op.looked_at else op.order))
 
 
 class _Enough(Exception):
@@ -265,10 +174,11 @@ def _report(w: World, found: Swept, stale_after: float) -> None:
     now = w.clock.now().wall
     for op in w.ledger.view().operations.values():
         if op.state is State.UNCERTAIN:
-            age = max(now - records.epoch_seconds(op.uncertain_at), 0.0)
+            passed = now - records.epoch_seconds(op.uncertain_at)
+            age = max(passed, 0.0)
             found.counts["uncertain"] += 1
             found.oldest_s = max(found.oldest_s, age)
-            if age > stale_after:
+            if age > stale_after or passed < -AHEAD_S:  # by a clock that was set back since, it would never grow old
                 found.stale.append(op.operation_id)
             known = "its message id is recorded" if op.message_ids() else "the process ended before its message id was known"
             found.rows.append({"operation_id": op.operation_id, "state": op.state.value, "sent": op.sent, "age_s": round(age, 3),
@@ -283,7 +193,7 @@ def summary(found: Swept) -> str:
     """`sweep: 2 uncertain (oldest 3d), 1 hydrated, 0 interrupted, 14 ok`."""
     counts = found.counts
     oldest = f" (oldest {age_text(found.oldest_s)})" if counts["uncertain"] else ""
-    more = "".join(f", {counts[name]} {name}" for name in ("recovered", "reconciled", "pruned") if counts[name])
+    more = "".join(f", {counts[name]} {name}" for name in ("recovered", "reconciled", "pruned", "quarantined") if counts[name])
     return (f"sweep: {counts['uncertain']} uncertain{oldest}, {counts['hydrated']} hydrated, {counts['interrupted']} interrupted, "
             f"{counts['ok']} ok{more}")
 

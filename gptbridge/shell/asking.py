@@ -8,12 +8,15 @@ from __future__ import annotations
 import os
 
 from gptbridge.core.errors import Failure
+from gptbridge.core.operation import is_operation_id
 from gptbridge.shell import requests
 from gptbridge.shell.job import Job
 from gptbridge.shell.store import Store
 from gptbridge.shell.terminal import Terminal
 
 LONGEST_INPUT = 64 << 20
+# What a page's `trim` takes for blank: white space and line ends of ECMAScript.
+BLANKS = "\t\n\v\f\r \xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
 
 
 def job(request: requests.Send | requests.Resume, store: Store, terminal: Terminal) -> Job:
@@ -30,7 +33,12 @@ def job(request: requests.Send | requests.Resume, store: Store, terminal: Termin
     conversation_id: str | None = None
     operation_ref: str | None = None
     if isinstance(request, requests.Resume):
-        conversation_id, operation_ref = _target(request, store, terminal)
+        try:
+            conversation_id, operation_ref = _target(request, store, terminal)
+        except Failure as failure:
+            if request.operation_id is not None and is_operation_id(request.operation_id):
+                store.operation(request.operation_id)  # `uncertain` where what became of it cannot be read
+            raise failure from None
     prompt = _prompt(request.words) if request.words else None
     return Job(kind, prompt, conversation_id, operation_ref, request.operation_id, request.wait, request.queue_wait,  # type: ignore[arg-type]
                request.again)
@@ -48,7 +56,13 @@ def _target(request: requests.Resume, store: Store, terminal: Terminal) -> tuple
     found = resolve.reference(request.reference, store, config=True)
     if found.operation_id is None or not request.words:
         return found.conversation_id, found.operation_id
-    return resolve.to_continue(resolve.known_operation(found.operation_id, store)), None
+    try:
+        return resolve.to_continue(resolve.known_operation(found.operation_id, store)), None
+    except Failure as failure:
+        if failure.slug != "uncertain":
+            raise
+        # What is not known is where to go on; of the new message it is known that it was not sent.
+        raise Failure("state-corrupt", f"{failure.message}; nothing was sent", failure.hint) from failure
 
 
 def _prompt(words: tuple[str, ...]) -> str:
@@ -57,6 +71,9 @@ def _prompt(words: tuple[str, ...]) -> str:
     text = normalised(_standard_input(), drop_final_newline=True) if words == ("-",) else normalised(" ".join(words))
     if not text:
         raise _empty()
+    if not text.strip(BLANKS):
+        # It is neither cut nor sent: the page's send button stays dead for such a text, which a run would find out after its click.
+        raise Failure("bad-input", "the prompt holds nothing but blanks, which the page does not send; nothing was sent", "give a text")
     return text
 
 

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from gptbridge.core.errors import Failure
 from gptbridge.core.ledger import rfc3339
+from gptbridge.core.ports import World
 from gptbridge.core.result import operation_document
 from gptbridge.flow import deciding
 from gptbridge.flow.custody import Custody
@@ -66,21 +67,39 @@ def resolve(request: OpsResolve, store: Store, tty: bool) -> Reply:
 
 
 def accept_loss(request: OpsAcceptLoss, store: Store) -> Reply:
-    nothing = Failure("conflict", "no record of the ledger is lost; nothing changed", "ask-gpt ops list")
+    """Of ledger and stamp, which is what may have been sent; and of the registry, which is what the conversations are called."""
+    nothing = Failure("conflict", "no record of ledger or registry is lost; nothing changed", "ask-gpt ops list")
     if not store.home.exists:
         raise nothing
     world, ledger = desk(store.environ, purpose="ask-gpt ops accept-loss")
-    if not ledger.is_damaged():
+    lost_rows = world.registry.accept_loss(request.because)
+    lost_records = ledger.is_damaged()
+    if not lost_records and not lost_rows:
         raise nothing
-    view = ledger.accept_loss(request.because, site=lambda: references.sites(store, config=True)[0])
-    Custody(world).recover()
-    until = rfc3339(view.loss_until)
-    documents = [operation_document(op) for op in world.ledger.view().unresolved()]
-    text = (f"the loss is accepted; new work waits until {until}\n"
-            "no operation id of before will be sent; look at what is uncertain: ask-gpt ops list --state uncertain\n")
+    text = ""
+    if lost_records:
+        view = ledger.accept_loss(request.because, site=lambda: references.sites(store, config=True)[0])
+        _give_up_stamp(world)
+        Custody(world).recover()
+        text += (f"the loss is accepted; new work waits until {rfc3339(view.loss_until)}\n"
+                 "no operation id of before will be sent; look at what is uncertain: ask-gpt ops list --state uncertain\n")
+    if lost_rows:
+        text += ("the loss in conversations.jsonl is accepted; what is damaged stays in the file and is passed over\n"
+                 "conversations that operations or logs name come back by ask-gpt sweep and ask-gpt resume ID\n")
+    view = world.ledger.view()
+    documents = [operation_document(op) for op in view.unresolved()] if lost_records else []
     return Reply("ops", text.encode(), {"operations": documents}, site=view.site)
 
 
+def _give_up_stamp(world: World) -> None:
+    """One that cannot be read goes with what was accepted; until the next dispatch the gap is kept by the ledger's own times."""
+    with world.locks.dispatch():
+        try:
+            world.stamps.read("")
+        except Failure:
+            world.strays.set_aside("dispatch.stamp", "not readable")
+
+
 def _known(store: Store, operation_id: str) -> None:
-    if store.view.get(operation_id) is None:
+    if store.operation(operation_id) is None:
         raise deciding.unknown(store.view, operation_id)

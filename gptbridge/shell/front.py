@@ -18,15 +18,14 @@ from types import FrameType
 from typing import Any
 
 from gptbridge.core.errors import Failure
-from gptbridge.core.ledger import Operation
-from gptbridge.core.operation import check_id, is_expired
+from gptbridge.core.operation import check_id
 from gptbridge.core.result import Outcome, document, sweep_line
 from gptbridge.edge.config import Config, load
 from gptbridge.edge.copies import CopyFolder
 from gptbridge.edge.host import Host
 from gptbridge.flow import recording
 from gptbridge.flow.reporting import outcome_of, warnings_of
-from gptbridge.shell import worker
+from gptbridge.shell import known, worker
 from gptbridge.shell.job import Job, Output
 from gptbridge.shell.resolve import folder_digest
 from gptbridge.shell.terminal import Terminal
@@ -34,7 +33,6 @@ from gptbridge.shell.wiring import Files, Nobody, NoBrowser, OpenBrowser, files
 
 RECEIPT_S = 60.0  # --wait 0 leaves at the receipt, at the latest this long after dispatch
 STOP_S = 20.0  # how long the front waits for its worker to record a stop
-HOME_SLUGS = ("state-corrupt", "state-unwritable", "bad-config")
 CODES = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 
 
@@ -48,7 +46,7 @@ def run(job: Job, output: Output, *, env: Mapping[str, str] | None = None, open_
         if operation_id is not None:
             check_id(operation_id, host.wall())
     except Failure as failure:
-        return report(Outcome(job.command, failure.slug, failure), output)
+        return report(known.outcome_after(job, env, failure), output)
     try:
         folder: str | None = folder_digest()
     except OSError:
@@ -193,8 +191,9 @@ class Front:
         try:
             outcome = self._outcome(slug)
         except Failure as failure:
-            sent = self._admitted and self._dispatched_at is not None
-            outcome = Outcome(self._job.command, "uncertain" if sent else failure.slug, failure)
+            # A worker that died may have gone further than it could tell.
+            sent = self._admitted and (self._dispatched_at is not None or self._end is None)
+            outcome = Outcome(self._job.command, "uncertain", failure) if sent else known.outcome_after(self._job, self._env, failure)
         outcome.warnings = [*self._warnings, *(w for w in outcome.warnings if w not in self._warnings)]
         return report(outcome, self._output, site=self._config.settings.site, said=self._shown, uncertain=self._uncertain)
 
@@ -204,22 +203,11 @@ class Front:
         died = self._end is None and slug is None
         if died:
             self._bury()
-        try:
-            found = files(self._env, copies=CopyFolder.here(lambda text: None))
-        except Failure as unopened:
-            if self._job.operation_id is None:
-                raise failure or unopened from unopened
-            return self._unreadable(failure or unopened)
+        if failure is not None and not self._admitted and failure.slug in self._elsewhere():
+            return known.outcome_after(self._job, self._env, failure)
+        found = files(self._env, copies=CopyFolder.here(lambda text: None))
         if self._id is None:
             return self._read_back(found, end, failure, slug)
-        given = self._job.operation_id is not None and failure is not None and failure.slug in HOME_SLUGS and not self._admitted
-        if given:
-            # The band speaks of the operation, not of the trouble that this run met (contract.md, Outcomes).
-            op, readable = self._fate(found)
-            if not readable:
-                return self._unreadable(failure)
-            if op is not None and op.sent != "no":
-                return outcome_of(self._job.command, op, found.ledger, found.logs, found.registry)
         view = None if failure is not None and not self._admitted else found.ledger.view()
         self._uncertain = sweep_line(view.uncertain()) if view is not None else None
         op = view.get(self._id) if view is not None else None
@@ -236,24 +224,11 @@ class Front:
             outcome.warnings.append("the worker process ended unexpectedly")
         return outcome
 
-    def _unreadable(self, failure: Failure | None) -> Outcome:
-        why = failure.message if failure is not None else "the home cannot be opened"
-        hint = failure.hint if failure is not None else ""
-        unknown = Failure("uncertain", f"whether this operation ran before cannot be read: {why}", hint)
-        return Outcome(self._job.command, "uncertain", unknown)
-
-    def _fate(self, found: Files) -> tuple[Operation | None, bool]:
-        """(the row of the given id, whether the ledger can say what became of it): not when records are gone, or when an id that has no row
-        is older than its receipt would be."""
-        assert self._id is not None
-        try:
-            view = found.ledger.view()
-            if found.ledger.is_damaged():
-                return None, False
-        except Failure:
-            return None, False
-        op = view.get(self._id)
-        return op, op is not None or not is_expired(self._id, Host(self._env).wall(), view.floor)
+    def _elsewhere(self) -> Collection[str]:
+        """Failures after which the ledger is asked what became of the operation that was named."""
+        if self._job.operation_ref is not None:
+            return (*known.HOME_SLUGS, "bad-input")  # not in the ledger: or in what the ledger lost
+        return known.HOME_SLUGS if self._job.operation_id is not None else ()
 
     def _read_back(self, found: Files, end: dict[str, Any], failure: Failure | None, slug: str | None) -> Outcome:
         if failure is not None or "slug" not in end:

@@ -40,7 +40,7 @@ def _row(op: Operation) -> tuple[str, ...]:
 
 
 def show_operation(request: OpsShow, store: Store, tty: bool) -> Reply:
-    if store.view.get(request.operation_id) is None:
+    if store.operation(request.operation_id) is None:
         raise deciding.unknown(store.view, request.operation_id)
     op = store.ledger.history(request.operation_id)
     assert op is not None

@@ -76,7 +76,7 @@ def _only(text: str, store: Store) -> str:
 
 
 def known_operation(operation_id: str, store: Store) -> Operation:
-    found = store.view.get(operation_id)
+    found = store.operation(operation_id)
     if found is None:
         raise Failure("bad-input", f"operation {operation_id} is not in the ledger; nothing was done", "ask-gpt ops list")
     return found

@@ -9,8 +9,10 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from gptbridge.core.errors import Failure
+
 if TYPE_CHECKING:
-    from gptbridge.core.ledger import View
+    from gptbridge.core.ledger import Operation, View
     from gptbridge.edge.home import Home
     from gptbridge.edge.host import Host
     from gptbridge.edge.ledger_file import LedgerFile
@@ -47,11 +49,26 @@ class Store:
     def ledger(self) -> LedgerFile:
         from gptbridge.edge.ledger_file import LedgerFile
 
-        return LedgerFile(self.home, self.host)
+        return LedgerFile(self.home, self.host, mark=self._mark)
+
+    def _mark(self) -> int:
+        from gptbridge.edge.stamps import StampFile
+
+        return StampFile(self.home).mark()
 
     @cached_property
     def view(self) -> View:
         return self.ledger.view()
+
+    def operation(self, operation_id: str) -> Operation | None:
+        """The row of an id that somebody named. Failure("uncertain") where the ledger cannot be read to look it up: then nobody may take
+        the operation for one that never was."""
+        try:
+            self.ledger.check()
+            return self.view.get(operation_id)
+        except Failure as failure:
+            message = f"what became of operation {operation_id} cannot be read: {failure.message}"
+            raise Failure("uncertain", message, failure.hint) from failure
 
     @cached_property
     def logs(self) -> LogFiles:

@@ -14,6 +14,7 @@ from gptbridge.flow.upkeep import age_text
 from gptbridge.shell.front import Front, report
 from gptbridge.shell.terminal import exact, line_text
 
+FEW = 5
 ELSEWHERE = "another sweep is running; nothing was done here"
 
 
@@ -33,10 +34,11 @@ class SweepFront(Front):
     def _tell(self, end: dict[str, Any]) -> int:
         failure = Failure(end["slug"], end["message"], end.get("hint", "")) if "message" in end else None
         if end["slug"] == "findings":
-            count = len(end["stale"])
-            failure = Failure("findings", f"{count} uncertain operation{'s need' if count > 1 else ' needs'} a person",
-                              "\n".join(f"ask-gpt ops show {operation_id}" for operation_id in end["stale"][:5]))
-        warnings = [*self._warnings, *([ELSEWHERE] if end["elsewhere"] else [])]
+            shows = [f"ask-gpt ops show {operation_id}" for operation_id in end["stale"][:FEW]]
+            failure = Failure("findings", _findings(len(end["stale"]), len(end["strange"])), "\n".join([*end["strange"][:FEW], *shows]))
+        # The first few stand in the error's hint, where `-q` leaves them; with another failure before it, nothing else says them.
+        strange = end["strange"][FEW:] if end["slug"] == "findings" else end["strange"]
+        warnings = [*self._warnings, *([ELSEWHERE] if end["elsewhere"] else []), *strange]
         outcome = Outcome("sweep", end["slug"], failure, warnings=warnings,
                           extra={"sweep": {"counts": end["counts"], "rows": end["rows"]}})
         if not self._output.json and not end["elsewhere"] and (end["something"] or not self._output.quiet):
@@ -48,3 +50,12 @@ class SweepFront(Front):
     def _row(self, row: dict[str, Any]) -> tuple[str, ...]:
         where = line_text(row["conversation_id"] or "new", self._terminal.tty)
         return row["operation_id"], row["state"], age_text(row["age_s"]), where, row["known"]
+
+
+def _findings(stale: int, strange: int) -> str:
+    said = []
+    if stale:
+        said.append(f"{stale} uncertain operation{'s' if stale > 1 else ''}")
+    if strange:
+        said.append(f"{strange} strange or damaged file{'s' if strange > 1 else ''} in the home")
+    return f"{' and '.join(said)} need{'s' if stale + strange == 1 else ''} a person"

@@ -91,6 +91,7 @@ Files.
     logs/failed-OP.log      a turn that ended before its conversation was known
     spool/                  prompts as admitted, until their operation is forgotten
     reports/                bug reports without your texts, the newest 20
+    quarantine/             strange entries that the sweep moved out of these folders
     locks/                  lock files; never delete them
     browser/                Chrome's profile and the driver
   Settings: $XDG_CONFIG_HOME/gptbridge/config.yaml, or config.yaml in $ASKGPT_HOME.

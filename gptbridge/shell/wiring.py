@@ -22,6 +22,7 @@ from gptbridge.edge.owner import own
 from gptbridge.edge.registry_file import RegistryFile
 from gptbridge.edge.spool import SpoolFolder
 from gptbridge.edge.stamps import StampFile
+from gptbridge.edge.strays import HomeStrays
 
 Warn = Callable[[str], None]
 OpenBrowser = Callable[[Config, Home, "HostClock", Warn], Browser]
@@ -107,8 +108,9 @@ def world(env: Mapping[str, str], config: Config, caller: Caller, copies: CopyFo
     stamps = StampFile(home)
     ledger = LedgerFile(home, host, site=config.settings.site, mark=stamps.mark, warn=warn)
     browser = (open_browser or chrome_browser)(config, home, clock, warn)
-    return World(clock, host, owner, ledger, RegistryFile(home, host, warn=warn), stamps, SpoolFolder(home),
-                 LogFiles(home, copies if config.settings.copies else None), home.locks, Room(host, home), browser, caller, config.settings)
+    logs = LogFiles(home, copies if config.settings.copies else None)
+    return World(clock, host, owner, ledger, RegistryFile(home, host, warn=warn), stamps, SpoolFolder(home), logs, HomeStrays(home),
+                 home.locks, Room(host, home), browser, caller, config.settings)
 
 
 def desk(env: Mapping[str, str], *, purpose: str) -> tuple[World, LedgerFile]:
@@ -121,8 +123,8 @@ def desk(env: Mapping[str, str], *, purpose: str) -> tuple[World, LedgerFile]:
     owner = own(home.locks)
     stamps = StampFile(home)
     ledger = LedgerFile(home, host, mark=stamps.mark)
-    return World(HostClock(host), host, owner, ledger, RegistryFile(home, host), stamps, SpoolFolder(home), LogFiles(home), home.locks,
-                 Room(host, home), NoBrowser(), Nobody(), Settings()), ledger
+    return World(HostClock(host), host, owner, ledger, RegistryFile(home, host), stamps, SpoolFolder(home), LogFiles(home),
+                 HomeStrays(home), home.locks, Room(host, home), NoBrowser(), Nobody(), Settings()), ledger
 
 
 class Waiting:

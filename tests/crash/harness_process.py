@@ -28,6 +28,7 @@ from gptbridge.edge.owner import own
 from gptbridge.edge.registry_file import RegistryFile
 from gptbridge.edge.spool import SpoolFolder
 from gptbridge.edge.stamps import StampFile
+from gptbridge.edge.strays import HomeStrays
 from gptbridge.flow import reading, submitting, upkeep
 from gptbridge.flow.custody import Custody
 from gptbridge.flow.reading import ReadBack
@@ -149,7 +150,7 @@ class Process:
         ledger = self.parts.ledger(self.home, self.host, site=site_url, mark=stamps.mark, warn=self.warnings.append)
         registry, logs = RegistryFile(self.home, self.host), LogFiles(self.home, self.copies)
         self.world = World(self.clock, self.host, own(self.home.locks), ledger, registry, stamps, SpoolFolder(self.home), logs,
-                           self.home.locks, Roomy(), self.browser, self.caller, self.settings)
+                           HomeStrays(self.home), self.home.locks, Roomy(), self.browser, self.caller, self.settings)
         self.custody = self.parts.custody(self.world)
         self._listen(ledger, registry, logs)
 

@@ -32,7 +32,7 @@ from tests.crash.test_faults_recorder import MORE, SEED, scratch
 from tests.edge.crashing import CALLS, child, status
 
 __all__ = ["scratch"]
-POINTS = 16  # of the quick set, for each home
+POINTS = 10  # of the quick set, for each home
 FS_IOC_SHUTDOWN, NO_LOG_FLUSH = 0x8004587D, 2
 SIZE = 32 * 2**20
 

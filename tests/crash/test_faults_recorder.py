@@ -1,6 +1,7 @@
 """Every state in which a power cut, a failed fsync, a short write or a kill before a power cut may leave one send; and that it is seen.
 
-The quick set takes every state of the plain mode and a seeded sample of the others; `SOAK_EXAMPLES` takes more. The eleven defects of the
+The quick set takes a third of the states of the plain mode and a seeded sample of the others; the soak takes all of them in all modes, and
+prints how many there were. The eleven defects of the
 durability study are seeded, one at a time, and each must be found; the product must be found without one.
 """
 
@@ -11,6 +12,7 @@ import random
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
+from itertools import zip_longest
 from pathlib import Path
 
 import pytest
@@ -27,8 +29,9 @@ from tests.crash.harness_site import Site
 
 MORE = int(os.environ.get("SOAK_EXAMPLES") or 0)
 SEED = int(os.environ.get("SOAK_SEED") or 0)
-SAMPLE = MORE or 16  # states of each mode and home beyond the plain one
+SAMPLE = 16  # of the quick set: states of each mode and home beyond the plain one
 HOMES = ("fresh", "populated")
+whole = pytest.mark.timeout(120 if not MORE else 36_000)
 
 
 @pytest.fixture
@@ -46,17 +49,21 @@ def home_of(kind: str, scratch: Path) -> Populated | None:
     return Populated(scratch) if kind == "populated" else None
 
 
-def some(runs: Iterable[Run], chance: random.Random, count: int) -> Iterator[tuple[Run, list[State]]]:
-    """Of each run a few random states, about `count` in all; each at a moment of its own."""
+def some(runs: Iterable[Run], chance: random.Random) -> Iterator[tuple[Run, Iterable[State]]]:
+    """In the soak every state of each run. Else a few random ones, about `SAMPLE` in all; each at a moment of its own."""
     known = list(runs)
     for run in known:
-        each = max(1, round(count / len(known)))
+        if MORE:
+            yield run, every_state(run)
+            continue
+        each = max(1, round(SAMPLE / len(known)))
         moments = range(run.first, len(run.events) + 1)
         points = set(chance.sample(moments, min(each, len(moments))))
         found = list(every_state(run, points=points))
         yield run, chance.sample(found, min(each, len(found)))
 
 
+@whole
 @pytest.mark.soak
 @pytest.mark.parametrize("kind", HOMES)
 def test_every_state_of_one_send(scratch: Path, kind: str) -> None:
@@ -69,6 +76,7 @@ def test_every_state_of_one_send(scratch: Path, kind: str) -> None:
     if not MORE:
         found = found[SEED % 3::3]
     assert judge.violations(run, found) == []
+    print(f"\n{kind}: {len(run.events)} events, {judge.judged} states")
 
 
 def failed_well(run: Run) -> list[str]:
@@ -92,6 +100,7 @@ def failed_well(run: Run) -> list[str]:
     return found
 
 
+@whole
 @pytest.mark.soak
 @pytest.mark.parametrize("kind", HOMES)
 @pytest.mark.parametrize("mode", ["fsync", "write"])
@@ -103,11 +112,13 @@ def test_every_failed_fsync_and_every_short_write(scratch: Path, kind: str, mode
     assert [what for run in runs for what in failed_well(run)] == []
     judge = Judge(scratch)
     found = []
-    for run, states in some(runs, random.Random(SEED), SAMPLE):
+    for run, states in some(runs, random.Random(SEED)):
         found += judge.violations(run, states)
     assert found == [] and judge.judged > 10
+    print(f"\n{kind}, {mode}: {len(runs)} faults, {judge.judged} states")
 
 
+@whole
 @pytest.mark.soak
 @pytest.mark.parametrize("kind", HOMES)
 def test_a_kill_and_later_a_power_cut(scratch: Path, kind: str) -> None:
@@ -119,9 +130,10 @@ def test_a_kill_and_later_a_power_cut(scratch: Path, kind: str) -> None:
     judge = Judge(scratch)
     found = []
     runs = [record(scratch, populated=populated, kill_at=n, name=f"{kind} killed at {n}") for n in points]
-    for run, states in some(runs, chance, SAMPLE):
+    for run, states in some(runs, chance):
         found += judge.violations(run, states)
     assert found == []
+    print(f"\n{kind}: {len(runs)} kills before one of {calls} calls, {judge.judged} states")
 
 
 # The eleven defects: the harness must find each
@@ -174,8 +186,12 @@ def hunt(scratch: Path, parts: Parts) -> list[str]:
             return found
     for populated in homes.values():
         syncs, shorts = faults(record(scratch, populated=populated))
-        for fault in [*syncs, *(fault for fault in shorts if fault.keep == -1)]:
-            run = record(scratch, populated=populated, fault=fault, parts=parts)
+        ordered = zip_longest(syncs, (fault for fault in shorts if fault.keep == -1))  # in turn: each kind of defect shows early
+        for fault in (fault for pair in ordered for fault in pair if fault is not None):
+            try:
+                run = record(scratch, populated=populated, fault=fault, parts=parts)
+            except Exception as broken:  # the defect lets the product break down: that is seen, too
+                return [f"{fault}: {type(broken).__name__}"]
             if found := Judge(scratch, parts, deep=False).violations(run, every_state(run, every=False), limit=1):
                 return found
             if run.fault.hit_at >= 0 and (found := failed_well(run)):
@@ -186,6 +202,8 @@ def hunt(scratch: Path, parts: Parts) -> list[str]:
     return []
 
 
+@whole
+@pytest.mark.soak
 @pytest.mark.parametrize("defect", MUTANTS)
 def test_each_seeded_defect_is_found(scratch: Path, defect: str) -> None:
     """DU-02."""

@@ -1,6 +1,6 @@
 """SIGKILL before every call, and every call that fails: the real command line with a fake browser, an own practice server as witness.
 
-CR-12, CR-14, DU-04, DU-06. The quick set is a seeded sample, the soak takes every pair.
+CR-12, CR-14, DU-04, DU-06. The quick set is a seeded sample, the soak takes every pair and prints how many there were.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.crash.test_faults_recorder import MORE, SEED, scratch
 from tests.fakes import FakeBrowser
 
 __all__ = ["scratch"]
-KILLS, ERRORS = 14, 12  # of the quick set
+KILLS, ERRORS = 10, 10  # of the quick set; the recorder's kills, which cost a hundredth, take more
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(240 if not MORE else 36_000)]
 UNABLE = strace.why_not()
@@ -124,6 +124,7 @@ def test_killed_before_any_call(ground: Ground) -> None:
         ran, problems = hit(ground, name, f"SIGKILL {name} {number}", f"{name}:signal=SIGKILL:when={number}")
         alive += not ran.killed
         found += problems
+    print(f"\n{len(chosen)} of {len(pairs)} kills, {alive} of them not reached")
     assert found == []
     assert alive <= len(chosen) // 4, "most of them were not killed at all"
 
@@ -133,15 +134,17 @@ ERRNOS = {"write": ("ENOSPC", "EIO", "EDQUOT", "EROFS"), "fsync": ("ENOSPC", "EI
 
 
 def is_right(ran: strace.Traced) -> bool:
-    """19 or 20 and not sent, 34 and sent, 0 where what failed was for people alone. After the release also 30 for an accepted one whose
-    worker went no further; 40 where the row says unknown, since what became of it could not be written, or where the front, hit too,
-    cannot read the ledger either."""
+    """19 or 20 and not sent; 34 and known to be sent; 0 where what failed was for people alone; 30 for an accepted one whose worker went
+    no further. 40 comes before 34: where the receipt itself could not be written after the release, the row says unknown, and however sure
+    that process was, nobody else can know more. 40 also where the front, hit too, cannot read the ledger."""
     said, sent = ran.doc.get("state"), ran.doc.get("sent")
     if not ran.doc:
         return ran.code in (19, 20, 34, 40)  # its front was hit too, as it wrote the document
     processes = {line.split(" ", 1)[0] for line in ran.injected}
-    return (ran.code in (19, 20) and sent == "no") or (ran.code in (0, 34) and sent != "no") or (ran.code == 30 and said == "accepted") or (
-        ran.code == 40 and (said in ("dispatched", "uncertain") or len(processes) > 1))
+    told = {19: "no", 20: "no", 0: "yes", 34: "yes", 30: "yes", 40: "unknown"}
+    if ran.code not in told or sent != told[ran.code]:
+        return False
+    return {30: said == "accepted", 40: said in ("dispatched", "uncertain") or len(processes) > 1}.get(ran.code, True)
 
 
 @needs_strace
@@ -160,6 +163,7 @@ def test_any_call_that_fails(ground: Ground) -> None:
         found += problems
         if ran.injected and not is_right(ran):
             found.append(f"{what}: exit {ran.code} {ran.doc.get('error')} after {ran.injected}")
+    print(f"\n{len(chosen)} of {len(every)} errors")
     assert found == []
 
 
@@ -179,12 +183,12 @@ def test_a_lock_that_lies_later(ground: Ground) -> None:
     numbers = [number for name, number, _ in ground.points if name == "flock"]
     chance = random.Random(SEED + 2)
     found = []
-    for number in numbers if MORE else chance.sample(numbers, 2):
-        for inject in (f"flock:retval=0:when={number}+", f"flock:error=EOPNOTSUPP:when={number}+"):
-            ran, problems = hit(ground, "flock", inject, inject)
-            found += problems
-            if not is_right(ran):
-                found.append(f"{inject}: exit {ran.code} {ran.doc.get('error')}")
+    every = [f"flock:{lie}:when={number}+" for number in numbers for lie in ("retval=0", "error=EOPNOTSUPP")]
+    for inject in every if MORE else chance.sample(every, 2):
+        ran, problems = hit(ground, "flock", inject, inject)
+        found += problems
+        if not is_right(ran):
+            found.append(f"{inject}: exit {ran.code} {ran.doc.get('error')}")
     assert found == []
 
 

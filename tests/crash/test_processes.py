@@ -182,6 +182,25 @@ def test_locks_die_with_their_worker(place: Place) -> None:
     assert (code, doc["answer"]) == (0, answer("three")) and time.monotonic() - begun < 10.0
 
 
+@pytest.mark.parametrize("stage", ["paste", "held", "sent"])
+def test_two_sweeps_at_once_beside_a_live_send(place: Place, stage: str) -> None:
+    """DU-11, case 53: one sweeps, the other says so, and neither touches what lives."""
+    operation_id = place.id()
+    command = place.start("send", "Hello", "--operation-id", operation_id, hold=stage)
+    command.stands_at(stage)
+    ledger = (place.home / "ledger.jsonl").read_bytes()
+    sweeps = [place.start("sweep") for _ in range(2)]
+    for code, doc, err in [sweep.end() for sweep in sweeps]:
+        assert code == 0 and not any(doc["sweep"]["counts"].values()), (doc, err)
+        assert doc["warnings"] in ([], ["another sweep is running; nothing was done here"])
+    assert (place.home / "ledger.jsonl").read_bytes() == ledger and place.view().operations[operation_id].sent in ("no", "unknown")
+    command.go()
+    code, doc, _ = command.end()
+    assert (code, doc["answer"], len(place.sends)) == (0, answer("Hello"), 1)
+    code, doc, _ = place.run("sweep")
+    assert (code, doc["sweep"]["counts"]["ok"]) == (0, 1)
+
+
 # Signals and patience
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import shutil
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from gptbridge.core.errors import Failure
 from gptbridge.core.ledger import Operation
 from gptbridge.flow.custody import UNRESOLVED, WAITING
 from tests.core.test_operation import ulid
-from tests.edge.crashing import Faulty
+from tests.edge.crashing import Faulty, Tap
 from tests.flow.world import Ground, Worker
 
 DAY = 86400.0
@@ -225,9 +226,7 @@ def test_an_admission_that_fails_leaves_no_row_and_no_text_and_the_same_id_then_
         after = ground.worker()
         assert after.send(f"words {call} {n}", id=worker.id).state == "completed", n
         after.dies()
-        for name in home.glob("*.jsonl"):
-            name.unlink()
-        (home / "dispatch.stamp").unlink()
+        shutil.rmtree(home)
     assert met >= 1
 
 
@@ -262,6 +261,69 @@ def test_a_ledger_that_lost_an_acknowledged_record_refuses_to_send(ground: Groun
     other = ground.worker()
     assert other.send("two").state == "completed" and any("sealed" in w for w in other.warnings)
     assert len(ground.sends) == 2
+
+
+@pytest.mark.parametrize("left", ["logs", "failed", "spool", "registry"])
+def test_a_home_that_has_had_a_ledger_is_no_fresh_one(ground: Ground, worker: Worker, left: str) -> None:
+    """Ledger and stamp are gone: one thing that was only ever written after a record is enough to know it."""
+    if left == "failed":
+        ground.on("swallow-click")
+    op = worker.send("one")
+    worker.dies()
+    home = ground.path / "home"
+    (home / "ledger.jsonl").unlink()
+    (home / "dispatch.stamp").unlink()
+    places = {"logs": home / "logs" / f"{op.conversation_id}.log", "failed": home / "logs" / f"failed-{op.operation_id}.log",
+              "spool": home / "spool" / f"{op.operation_id}.prompt", "registry": home / "conversations.jsonl"}
+    assert places[left].exists()
+    for name, path in places.items():
+        if name != left:
+            path.unlink(missing_ok=True)
+    other = ground.worker()
+    for empty in (False, True):
+        if empty:
+            (home / "ledger.jsonl").write_bytes(b"")
+        failure = fails(other, "two")
+        assert failure.slug == "state-corrupt" and "accept-loss" in failure.hint and other.browser.seats == []
+        assert fails(other, "one", id=op.operation_id).slug == "state-corrupt"
+        with pytest.raises(Failure):
+            other.view  # noqa: B018  nobody is shown an empty ledger either
+        assert other.world.ledger.is_damaged()  # type: ignore[attr-defined]
+    other.world.ledger.accept_loss("deleted")  # type: ignore[attr-defined]
+    ground.time.sleep(301.0)
+    if left == "failed":
+        ground.off("swallow-click")
+    assert fails(other, "one", id=op.operation_id).slug == "expired"
+    assert other.send("two").state == "completed"
+
+
+def test_conversations_of_others_are_no_trace_of_operations(ground: Ground, worker: Worker) -> None:
+    """A home that only imported and read is a fresh one for its first message."""
+    from gptbridge.core.registry import Conversation
+
+    op = worker.send("one")
+    talk = op.conversation_id or ""
+    log = ground.canonical(talk)
+    home = ground.path / "home"
+    worker.dies()
+    shutil.rmtree(home)
+    other = ground.worker()
+    row = Conversation(op.account or "", talk, "imported", f"{ground.url}/c/{talk}", origin="imported")
+    other.world.registry.put(row)
+    (home / "logs" / f"{talk}.log").write_bytes(log.replace(f"op={op.operation_id} ".encode(), b""))
+    assert other.send("two", to=talk).state == "completed"
+
+
+def test_no_text_of_an_operation_is_on_the_disk_before_the_ledgers_first_record(ground: Ground) -> None:
+    """Else a crash between the two would make a fresh home look like one that lost its ledger."""
+    seen: list[bool] = []
+
+    def on(name: str, args: tuple[Any, ...]) -> None:
+        if name == "rename" and args[1].endswith(".prompt"):
+            seen.append((ground.path / "home" / "ledger.jsonl").read_bytes().count(b"\n") == 1)
+
+    worker = ground.worker(disk=Tap(on))
+    assert worker.send("one").state == "completed" and seen == [True]
 
 
 def test_a_stamp_that_cannot_be_read_refuses_to_send(ground: Ground, worker: Worker) -> None:

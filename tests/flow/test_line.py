@@ -72,6 +72,35 @@ def test_after_a_reboot_the_wall_clock_within_bounds(
     assert shortest - 2.0 <= clicked()[0] - begun <= 77.0
 
 
+@pytest.mark.parametrize(("later", "shortest", "longest"), [(0.0, 60.0, 76.0), (40.0, 60.0, 76.0), (100.0, 100.0, 102.0)])
+def test_a_stamp_that_is_gone_skips_no_gap(ground: Ground, clicked: Callable[[], list[float]], later: float, shortest: float,
+                                           longest: float) -> None:
+    """The ledger knows of the dispatch as well."""
+    first, second = ground.worker(gap=Gap(60.0)), ground.worker(gap=Gap(60.0))
+    sent_at(ground, first)
+    sent_at(ground, second)
+    first.send("one")
+    (ground.path / "home" / "dispatch.stamp").unlink()
+    ground.time.sleep(later)
+    assert second.send("two").state == "completed" and (ground.path / "home" / "dispatch.stamp").exists()
+    a, b = clicked()
+    assert shortest <= b - a <= longest
+
+
+@pytest.mark.parametrize("step", [-3600.0, -10 * YEAR, 10 * YEAR])
+def test_a_stamp_that_is_gone_and_a_clock_that_was_set(ground: Ground, clicked: Callable[[], list[float]], step: float) -> None:
+    """The ledger has the wall clock alone: nobody waits longer than the longest gap."""
+    first, second = ground.worker(gap=Gap(60.0)), ground.worker(gap=Gap(60.0))
+    sent_at(ground, first)
+    sent_at(ground, second)
+    first.send("one")
+    (ground.path / "home" / "dispatch.stamp").unlink()
+    ground.time.wall += step
+    assert second.send("two").state == "completed"
+    a, b = clicked()
+    assert (60.0 if step < 0 else 0.0) <= b - a <= 76.0
+
+
 def test_the_stamp_is_taken_at_the_dispatch_and_not_at_the_reply(ground: Ground, clicked: Callable[[], list[float]]) -> None:
     """RL-05, SM-10: the account is free as soon as the request is released."""
     first, second = ground.worker(gap=Gap(60.0)), ground.worker(gap=Gap(60.0))

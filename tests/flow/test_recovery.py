@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import errno
 import os
 import shutil
 import time
@@ -11,9 +12,12 @@ from typing import Any
 
 import pytest
 
+from gptbridge.core.errors import Failure
 from gptbridge.core.ledger import Operation
+from gptbridge.core.result import document
 from gptbridge.core.transcript import Block
 from gptbridge.edge.disk import Disk
+from gptbridge.flow.reporting import outcome_of
 from gptbridge.practice.world import Conversation
 from tests.edge.crashing import Killer, Tap, child, status
 from tests.flow.world import Ground, Machine, Worker
@@ -242,3 +246,39 @@ def test_a_torn_log_and_a_torn_ledger_are_sealed_by_the_next_command(ground: Gro
     assert [t.state for t in other.turns(op.conversation_id or "")] == ["completed", "interrupted", "completed"]
     assert ground.copy(op.conversation_id or "") == ground.canonical(op.conversation_id or "")
     assert os.path.exists(ground.path / "home" / "ledger.jsonl")
+
+
+# What cannot be written after the release
+
+
+@pytest.mark.parametrize(("fails", "for_good", "state", "code"), [
+    (b'"state":"accepted"', False, "uncertain", 40), (b'"state":"accepted"', True, "uncertain", 40),
+    (b'"request":"released"', True, "dispatched", 40), (b"<!-- ask-gpt turn=", True, "completed", 34)])
+def test_unknown_comes_before_not_recorded(ground: Ground, fails: bytes, for_good: bool, state: str, code: int) -> None:
+    """DU-04 and the order of outcomes: 34 says that it was sent; where the receipt cannot be written, nobody but that process knows it."""
+    hits: list[int] = []
+
+    def on(name: str, args: tuple[Any, ...]) -> None:
+        if name == "write" and ((fails in args[1] and not hits) or (hits and for_good)):
+            hits.append(1)
+            raise OSError(errno.ENOSPC, "no room")
+
+    worker = ground.worker(disk=Tap(on))
+    try:
+        worker.send("words")
+    except Failure as failure:
+        assert failure.slug in ("record-failed", "uncertain")
+    assert hits and len(ground.sends) == 1
+    other = ground.worker()
+    op = other.view.operations[worker.id]
+    if code == 34:
+        assert op.sent == "yes"
+    else:
+        assert op.sent == "unknown" and op.state in (state, "dispatched")
+    worker.dies()
+    said = document(outcome_of("send", op, other.world.ledger, other.world.logs, other.world.registry, slug="record-failed"))
+    assert (said["exit_code"], said["sent"], said["retry"]) == (code, op.sent, "never")
+    until = time.monotonic() + 10.0
+    while other.resume(operation=worker.id).slug != "ok":
+        assert time.monotonic() < until
+    assert other.view.operations[worker.id].state == "completed" and len(ground.sends) == 1

@@ -148,6 +148,94 @@ def test_a_clock_that_steps_back_refuses_no_fresh_id(ground: Ground, worker: Wor
     assert worker.send("three").state == "completed"
 
 
+def test_a_sweep_prunes_in_holds_of_128(ground: Ground, worker: Worker) -> None:
+    """RE-04, RE-14."""
+    ended(worker, 300)
+    ground.time.sleep(KEEP_S + 1.0)
+    ledger, holds = worker.world.ledger, list[int]()
+    prune = ledger.prune
+
+    def told(ended_before: float, limit: int) -> Any:
+        gone = prune(ended_before, limit)
+        holds.append(len(gone))
+        return gone
+
+    ledger.prune = told  # type: ignore[method-assign]
+    assert swept(worker, offline=True).counts["pruned"] == 300 and holds == [128, 128, 44]
+    before = everything(ground)
+    assert swept(worker, offline=True).counts["pruned"] == 0 and holds[3:] == [0] and everything(ground) == before
+
+
+STEPS = [-10 * 365.25 * DAY, -8 * DAY, -3600.0, 3600.0, 8 * DAY, 10 * 365.25 * DAY]
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("state", ["claimed", "held"])
+def test_a_second_sweep_changes_nothing_whatever_the_clock_does(ground: Ground, worker: Worker, state: str, step: float) -> None:
+    """What was looked for is known by its record, not by its time."""
+    wreck(worker, state)
+    ground.time.wall += step
+    desk = ground.worker()
+    swept(desk)
+    assert desk.view.operations[worker.id].looked_at is not None
+    for later in (0.0, -step, step, -step):
+        ground.time.wall += later
+        before = everything(ground)
+        found = swept(desk, offline=state == "held")
+        assert everything(ground) == before and found.counts["recovered"] == found.counts["pruned"] == 0
+        assert found.counts["uncertain"] == 1 and found.rows[0]["age_s"] >= 0.0
+    assert ground.sends == []
+
+
+def test_stale_by_a_clock_that_was_set(ground: Ground, worker: Worker) -> None:
+    """--stale-after counts by the wall clock; a time that lies ahead of it is never waited for."""
+    wreck(worker, "claimed")
+    desk = ground.worker()
+    assert not swept(desk, offline=True).findings
+    ground.time.wall += 901.0
+    assert swept(desk, offline=True).stale == [worker.id] and swept(desk, offline=True).oldest_s > 900.0
+    assert not swept(desk, offline=True, stale_after=DAY).findings
+    ground.time.wall -= 901.0
+    assert not swept(desk, offline=True).findings
+    ground.time.wall -= 200.0  # a clock that was put right
+    assert not swept(desk, offline=True).findings
+    for step in (-8 * DAY, -10 * 365.25 * DAY, 10 * 365.25 * DAY):
+        ground.time.wall += step
+        assert swept(desk, offline=True).findings
+        ground.time.wall -= step
+
+
+def test_what_became_uncertain_ten_years_ahead(ground: Ground, worker: Worker) -> None:
+    ground.time.wall += 3650 * DAY
+    wreck(worker, "claimed")
+    desk = ground.worker()
+    swept(desk, offline=True)
+    ground.time.wall -= 3650 * DAY
+    found = swept(desk, offline=True, stale_after=30 * DAY)
+    assert found.findings and found.rows[0]["age_s"] == 0.0
+    assert slug(desk.send, "Hello") == "conflict"  # equal to one that is uncertain: a person's word is needed
+    assert desk.send("Hello", again=True).state == "completed"
+
+
+def test_who_was_tried_last_is_no_matter_of_clocks(ground: Ground, worker: Worker) -> None:
+    """Twenty that were looked for ten years ahead are as recent as any: the other five come next, and then they."""
+    for number in range(25):
+        reach(worker, "released", account=WHO, to=f"68c1d2e3-0000-8000-8000-{number:012x}")
+    ids = list(worker.view.operations)
+    worker.dies()
+    desk = ground.worker()
+    ground.time.wall += 3650 * DAY
+    swept(desk)
+    ground.time.wall -= 3650 * DAY
+
+    def tried() -> list[str]:
+        known = {i: op.seq for i, op in desk.view.operations.items()}
+        swept(desk)
+        return [i for i, op in desk.view.operations.items() if op.seq != known[i]]
+
+    assert tried() == ids[:15] + ids[20:] and set(ids[15:20]) <= set(tried())
+
+
 def test_pruning_loses_nothing_that_another_process_appends(ground: Ground, worker: Worker) -> None:
     ended(worker, 150)
     ground.time.sleep(KEEP_S + 1.0)
@@ -387,6 +475,73 @@ def test_whoever_leaves_stops_the_sweep_and_keeps_its_work(ground: Ground, worke
     assert slug(swept, desk, heed=heed) == "interrupted"
     assert desk.view.operations[worker.id].state == "uncertain"
     assert all(seat.closed for seat in desk.browser.seats) and not swept(desk).elsewhere
+
+
+# What is strange, and what is damaged
+
+def strange_link(path: Path) -> None:
+    path.symlink_to("/etc/hostname")
+
+
+@pytest.mark.parametrize("place", ["logs/x.log", "logs/failed-x.log", "spool/{op}.prompt", "reports/x", "locks/conversation-x",
+                                   "locks/owner-0", "locks/ledger", "locks/registry", "logs/{talk}.log"])
+@pytest.mark.parametrize("kind", ["link", "folder"])
+def test_one_strange_entry_keeps_nothing_else_from_being_healed(ground: Ground, place: str, kind: str) -> None:
+    home = ground.path / "home"
+    first = ground.worker()
+    talk = first.send("first words").conversation_id or ""
+    wreck = ground.worker()
+    killed_at(wreck, "released")
+    first.dies()
+    arrived(ground)
+    path = home / place.format(op=wreck.id, talk=talk)
+    path.unlink(missing_ok=True)
+    strange_link(path) if kind == "link" else path.mkdir()
+    desk = ground.worker()
+    found = swept(desk)
+    assert found.failure is None and found.findings and found.counts["quarantined"] == 1 == len(found.strange)
+    assert desk.view.operations[wreck.id].state == "completed" and found.counts["recovered"] == found.counts["reconciled"] == 1
+    [moved] = (home / "quarantine").iterdir()
+    assert moved.is_symlink() == (kind == "link") and moved.name in found.strange[0]
+    before = everything(ground)
+    again = swept(desk)
+    assert again.counts["quarantined"] == 0 and not again.findings and everything(ground) == before
+    assert desk.turns(talk) and ground.worker().send("and on").state == "completed"
+
+
+@pytest.mark.parametrize("where", ["digest", "nul", "gone", "header"])
+def test_a_damaged_log_is_said_and_left_as_it_is(ground: Ground, worker: Worker, where: str) -> None:
+    """TL: a digest that does not agree. Said each time, since nobody but a person can mend it."""
+    talk = worker.send("first words").conversation_id or ""
+    worker.send("second words", to=talk)
+    path = ground.path / "home" / "logs" / f"{talk}.log"
+    whole = path.read_bytes()
+    bad = {"digest": whole.replace(b"> first words", b"> other words"), "nul": whole[:600] + bytes(200) + whole[800:],
+           "gone": whole[:500] + whole[900:], "header": b"rubbish\n" + whole[20:]}[where]
+    path.write_bytes(bad)
+    wreck = ground.worker()
+    killed_at(wreck, "released")
+    arrived(ground)
+    for _ in range(2):
+        found = swept(ground.worker())
+        assert found.findings and found.failure is None and f"logs/{talk}.log, line " in found.strange[0]
+        assert path.read_bytes() == bad and found.counts["quarantined"] == 0
+    assert worker.view.operations[wreck.id].state == "completed"
+    path.write_bytes(whole)
+    assert not swept(worker).findings
+
+
+def test_a_damaged_registry_stops_only_what_needs_it(ground: Ground, worker: Worker) -> None:
+    """RG-18: said with its line; rows of dead owners, torn logs and old operations are dealt with all the same."""
+    worker.send("words")
+    wreck = ground.worker()
+    killed_at(wreck, "released")
+    arrived(ground)
+    registry = ground.path / "home" / "conversations.jsonl"
+    registry.write_bytes(registry.read_bytes() + b"garbage\n")
+    found = swept(worker)
+    assert found.failure is not None and found.failure.slug == "state-corrupt" and "conversations.jsonl, line 4" in found.failure.message
+    assert found.counts["recovered"] == 1 and len(worker.browser.seats) == 1
 
 
 # What is newer

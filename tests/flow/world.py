@@ -29,6 +29,7 @@ from gptbridge.edge.owner import own
 from gptbridge.edge.registry_file import RegistryFile
 from gptbridge.edge.spool import SpoolFolder
 from gptbridge.edge.stamps import StampFile
+from gptbridge.edge.strays import HomeStrays
 from gptbridge.flow.custody import Custody
 from gptbridge.flow.reading import ReadBack, read_back
 from gptbridge.flow.reporting import outcome_of
@@ -147,9 +148,10 @@ class Worker:
         copies = CopyFolder(self.disk, os.open(work, os.O_RDONLY | os.O_DIRECTORY), self.warn)
         self.warnings: list[str] = []
         ledger = LedgerFile(self.home, self.machine, site=ground.url, mark=stamps.mark, warn=self.warn)
-        self.world = World(clock, self.machine, own(locks), ledger, RegistryFile(self.home, self.machine, warn=self.warn), stamps,
-                           SpoolFolder(self.home),
-                           LogFiles(self.home, copies), locks, Room(self.machine), self.browser, self.front, self.settings)
+        registry = RegistryFile(self.home, self.machine, warn=self.warn)
+        self.world = World(clock, self.machine, own(locks), ledger, registry, stamps, SpoolFolder(self.home),
+                           LogFiles(self.home, copies), HomeStrays(self.home), locks, Room(self.machine), self.browser, self.front,
+                           self.settings)
         self.custody = Custody(self.world)
 
     def warn(self, text: str) -> None:

@@ -54,6 +54,7 @@ class Seed:
 
     def conversation(self, number: int, title: str, account: str = "user-0000", **more: Any) -> str:
         found = conversation_id(number)
+        self.ledger.begin()  # as before everything of ours: a home with such a row and no ledger has lost one
         self.registry.put(Conversation(account, found, title, f"{SITE}/c/{found}", created_at="2026-11-29T13:00:00.000Z", **more))
         return found
 

@@ -131,6 +131,19 @@ def test_an_empty_prompt_is_no_prompt(line: Line, words: list[str]) -> None:
     assert not line.jobs
 
 
+@pytest.mark.parametrize("text", [" ", "   \n\t", "\u00a0\u3000", "\r\n \r\n"])
+def test_blanks_alone_are_refused_before_anything_is_opened(line: Line, typed: Callable[[bytes], None], text: str) -> None:
+    """The page's send button stays dead for them; nothing of a text that holds more is cut."""
+    for words in (["send", text], ["resume", ID, text], ["send", "-"]):
+        typed(text.encode())
+        found = line.document(*words)
+        assert (found["exit_code"], found["sent"], found["retry"], found["operation_id"]) == (17, "no", "after-fix", None)
+        assert "blanks" in found["error"]["message"]
+    assert not line.jobs
+    assert line.job("send", f"{text}x{text}").prompt == f"{text}x{text}".replace("\r\n", "\n")
+    assert line.job("send", "\u200b").prompt == "\u200b"  # no blank for a page, though nothing can be seen of it
+
+
 def test_options_of_send(line: Line) -> None:
     job = line.job("--wait", "0", "send", "hello", "--queue-wait", "2m", "you", "--operation-id", OPERATION)
     assert job == Job("send", "hello you", operation_id=OPERATION, wait=0.0, queue_wait=120.0)

@@ -12,18 +12,27 @@ from typing import Any
 
 import pytest
 
+from gptbridge.edge.host import Host
 from gptbridge.practice.server import PracticeServer
+
+from .practising import VALID
 
 ROOT = str(Path(__file__).parents[2])
 SCRIPT = "import sys; sys.path.insert(0, sys.argv.pop(1)); from tests.fake_cli import main; sys.exit(main(sys.argv[1:]))"
 
 
-def send(home: Path, site: str, folder: Path, *words: str) -> tuple[int, dict[str, Any], str]:
-    env = {**os.environ, "ASKGPT_HOME": str(home), "ASKGPT_SITE": site, "ASKGPT_DISPATCH_GAP": "0"}
-    ran = subprocess.run([sys.executable, "-P", "-c", SCRIPT, ROOT, "send", "--json", *words], cwd=folder, env=env,
+def run(home: Path, site: str, folder: Path, *words: str, **env: str) -> tuple[int, dict[str, Any], str]:
+    settings = {**os.environ, "ASKGPT_HOME": str(home), "ASKGPT_SITE": site, "ASKGPT_DISPATCH_GAP": "0", **env}
+    ran = subprocess.run([sys.executable, "-P", "-c", SCRIPT, ROOT, *words, "--json"], cwd=folder, env=settings,
                          capture_output=True, timeout=60, stdin=subprocess.DEVNULL, check=False)
     assert ran.stdout.count(b"\n") == 1, (ran.stdout, ran.stderr)
-    return ran.returncode, json.loads(ran.stdout), ran.stderr.decode()
+    doc = json.loads(ran.stdout)
+    VALID.validate(doc)
+    return ran.returncode, doc, ran.stderr.decode()
+
+
+def send(home: Path, site: str, folder: Path, *words: str, **env: str) -> tuple[int, dict[str, Any], str]:
+    return run(home, site, folder, "send", *words, **env)
 
 
 def cut_tail(home: Path) -> None:
@@ -41,6 +50,11 @@ def make_folders(home: Path) -> None:
         make_folder(path)
 
 
+def lose_both(home: Path) -> None:
+    (home / "ledger.jsonl").unlink()
+    (home / "dispatch.stamp").unlink()
+
+
 def nest(path: Path) -> None:
     path.write_bytes(b"[" * 100_000)
 
@@ -49,12 +63,14 @@ BROKEN: dict[str, tuple[Callable[[Path], object], int]] = {
     "the ledger's tail is gone": (cut_tail, 40),
     "the ledger is empty": (lambda home: (home / "ledger.jsonl").write_bytes(b""), 40),
     "the ledger is gone": (lambda home: (home / "ledger.jsonl").unlink(), 40),
+    "ledger and stamp are gone": (lose_both, 40),
     "the ledger is a folder": (lambda home: make_folder(home / "ledger.jsonl"), 40),
     "the stamp is rubbish": (lambda home: nest(home / "dispatch.stamp"), 40),
     "the kept view is rubbish": (lambda home: nest(home / "ledger.check"), 0),
     "its log is a folder": (make_folders, 31),
     "nothing": (lambda home: None, 0),
 }
+
 
 
 @pytest.mark.parametrize("what", BROKEN)
@@ -71,6 +87,55 @@ def test_a_known_id_on_a_broken_home(tmp_path: Path, what: str) -> None:
         assert code == doc["exit_code"] == wanted, (what, doc, said)
         assert doc["retry"] == "never" and doc["sent"] == ("unknown" if wanted == 40 else "yes")
         assert "Traceback" not in said
+        if wanted != 40:
+            code, doc, _ = send(home, site.url, folder, "other words", "--operation-id", known)
+            assert code == 21, doc
+            return
+        # Commands that only name it say the same, and so does a bare resume.
+        for words in (["resume", known], ["ops", "show", known], ["ops", "stop", known], ["show", known],
+                      ["ops", "resolve", known, "--not-sent", "--because", "x"]):
+            code, doc, said = run(home, site.url, folder, *words)
+            if words[0] == "resume" and what == "the stamp is rubbish":
+                assert (code, doc["sent"]) == (0, "yes")  # its row and the page say it; only a message needs the stamp
+                continue
+            assert (code, doc["sent"], doc["retry"], doc["error"]["code"]) == (40, "unknown", "never", "uncertain"), (words, doc)
+            assert known in doc["error"]["message"] and "Traceback" not in said
+        code, doc, _ = run(home, site.url, folder, "resume", known, "more words")
+        assert (code, doc["sent"]) == (18, "no")  # the new message was not sent, whatever became of the old one
+        assert len(site.world.state()["sends"]) == 1
+
+
+@pytest.mark.parametrize("trouble", ["config", "clock", "read-only", "registry"])
+def test_trouble_that_has_nothing_to_do_with_the_operation(tmp_path: Path, trouble: str) -> None:
+    """Its outcome is what the ledger says; what this run met is a warning."""
+    home, folder = tmp_path / "home", tmp_path / "work"
+    folder.mkdir()
+    with PracticeServer() as site:
+        ahead = str(Host({}).ulid())
+        code, doc, said = send(home, site.url, folder, "first", "--operation-id", ahead)
+        assert code == 0, said
+        env: dict[str, str] = {}
+        if trouble == "config":
+            (home / "config.yaml").write_text("no-such-key: 1\n")
+        elif trouble == "clock":
+            env["FAKE_STEP"] = "-86400"
+        elif trouble == "read-only":
+            for path in (home, *(p for p in home.iterdir() if p.is_dir())):
+                path.chmod(0o500)
+        else:
+            (home / "conversations.jsonl").write_bytes(b"garbage\n" * 3)
+        for words in (["send", "first", "--operation-id", ahead], ["resume", ahead]):
+            if words[0] == "resume" and trouble in ("clock", "registry"):
+                continue
+            code, again, said = run(home, site.url, folder, *words, **env)
+            assert (code, again["sent"], again["answer"]) == (0, "yes", doc["answer"]), (words, again, said)
+            assert again["warnings"] or trouble in ("clock", "registry")
+        code, again, _ = run(home, site.url, folder, "send", "other words", "--operation-id", ahead, **env)
+        assert code == 21, again
+        code, again, _ = run(home, site.url, folder, "ops", "show", ahead)
+        assert code == 0
+        for path in (home, *(p for p in home.iterdir() if p.is_dir())):
+            path.chmod(0o700)
 
 
 def test_a_folder_that_was_deleted_and_a_registry_that_is_damaged(tmp_path: Path) -> None:

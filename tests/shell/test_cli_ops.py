@@ -140,7 +140,7 @@ def test_accept_loss(desk: Desk) -> None:
     broken = desk.document("send", "second")
     assert broken["exit_code"] == 18 and "line 4" in broken["error"]["message"] and "accept-loss" in broken["error"]["hint"]
     assert desk.document("send", "first", "--operation-id", before)["exit_code"] == 40  # the id is given and cannot be looked up
-    assert desk.document("ops", "stop", before)["exit_code"] == 18
+    assert desk.document("ops", "stop", before)["exit_code"] == 40
     found = desk.document("ops", "accept-loss", "--because", "disk broke")
     assert found["exit_code"] == 0 and found["operations"] == []
     fresh = desk.document("send", "second")
@@ -156,6 +156,40 @@ def test_accept_loss_of_a_deleted_ledger_keeps_the_home_its_sites(desk: Desk) ->
     assert done.returncode == 0 and b"new work waits until" in done.stdout
     desk.env["ASKGPT_SITE"] = "http://127.0.0.1:1"
     assert desk.document("send", "second")["exit_code"] == 20
+
+
+@pytest.mark.parametrize("lost", ["registry", "stamp", "ledger and stamp", "registry and ledger"])
+def test_accept_loss_is_the_way_past_every_damage(desk: Desk, lost: str) -> None:
+    """RG-18, DU-13: refused with the way on, accepted with a reason, then the next send works; nothing of a damaged file is dropped."""
+    talk = desk.document("send", "first")["conversation_id"]
+    registry, ledger, stamp = desk.home / "conversations.jsonl", desk.home / "ledger.jsonl", desk.home / "dispatch.stamp"
+    kept = registry.read_bytes()
+    if "registry" in lost:
+        kept = kept.splitlines(keepends=True)[0] + b"rubbish of another program\n"
+        registry.write_bytes(kept)
+    if lost == "stamp":
+        stamp.write_bytes(b"{}")
+    if lost == "ledger and stamp":
+        ledger.unlink()
+        stamp.unlink()
+    if lost == "registry and ledger":
+        ledger.write_bytes(ledger.read_bytes().replace(b"accepted", b"axxepted"))
+    refused = desk.document("send", "second")
+    assert (refused["exit_code"], refused["sent"]) == (18, "no") and "accept-loss" in refused["error"]["hint"], refused
+    done = desk.run("ops", "accept-loss", "--because", "a test broke it")
+    assert done.returncode == 0, done
+    assert (b"new work waits" in done.stdout) == (lost != "registry") and (b"conversations.jsonl" in done.stdout) == ("registry" in lost)
+    assert desk.document("ops", "accept-loss", "--because", "again")["exit_code"] == 21
+    assert registry.read_bytes().startswith(kept)
+    if lost == "stamp":
+        assert [p.name for p in (desk.home / "quarantine").iterdir()] == ["dispatch.stamp"] and not stamp.exists()
+    desk.env["FAKE_STEP"] = "310"
+    again = desk.document("send", "second")
+    assert again["exit_code"] == 0, again
+    if lost == "registry":  # its row is gone, and comes home by what the ledger knows
+        assert talk not in desk.run("list", "0").stdout.decode()
+        assert desk.run("sweep").returncode == 0 and talk in desk.run("list", "0").stdout.decode()
+        assert desk.document("resume", talk, "third")["exit_code"] == 0
 
 
 def test_an_unknown_id_below_the_floor_is_said_to_be_unknown(seed: Seed) -> None:

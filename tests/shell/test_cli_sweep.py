@@ -120,6 +120,30 @@ def test_files_of_a_newer_version_are_left_alone(seed: Seed) -> None:
     assert seed.document("ops", "accept-loss", "--because", "x")["exit_code"] in (18, 21) and path.read_bytes() == before
 
 
+def test_strange_and_damaged_files_are_findings_and_are_named(desk: Desk, tmp_path: Path) -> None:
+    talk = desk.document("send", "words to find")["conversation_id"]
+    wreck = desk.wreck("words to bring home", "sent")
+    log = desk.home / "logs" / f"{talk}.log"
+    log.write_bytes(log.read_bytes().replace(b"> words to find", b"> words to fake"))
+    damaged = log.read_bytes()
+    (tmp_path / "private").write_text("not ours")
+    (desk.home / "logs" / "a\x1b[31m.log").symlink_to(tmp_path / "private")
+    (desk.home / "spool" / "things").mkdir()
+    found = desk.document("sweep")
+    counts = found["sweep"]["counts"]
+    assert (found["exit_code"], counts["quarantined"], counts["recovered"], counts["reconciled"]) == (3, 2, 1, 1)
+    hint = found["error"]["hint"]
+    assert "3 strange or damaged files" in found["error"]["message"] and hint.isprintable() is False and "\x1b" not in hint
+    assert "quarantine/logs-a__31m.log" in hint and "quarantine/spool-things" in hint and f"logs/{talk}.log, line " in hint
+    assert (tmp_path / "private").read_text() == "not ours" and log.read_bytes() == damaged
+    quiet = desk.run("sweep", "-q")
+    assert quiet.returncode == 3 and quiet.stdout.endswith(b", 2 ok\n")
+    assert talk.encode() in quiet.stderr  # said until somebody mends it
+    log.unlink()
+    assert desk.run("sweep").returncode == 0
+    assert log.read_bytes().count(b"\n## turn ") == 1 and wreck in {row["operation_id"] for row in desk.operations("--state", "completed")}
+
+
 def test_the_timers_command(seed: Seed, tmp_path: Path) -> None:
     """From any folder and through links; silent unless there is something."""
     link = tmp_path / "a link"

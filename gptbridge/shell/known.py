@@ -1,0 +1,51 @@
+"""What is said of an operation whose id was given, when this run itself could do nothing: the band speaks of the operation.
+
+A home that cannot be written, a configuration that cannot be used, a clock that was set back: none of it changes what became of a
+message. Where the ledger says it, that is the outcome, with this run's own trouble as a warning; where the ledger cannot be read to look it
+up, it is `uncertain`. Reads; changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gptbridge.core.errors import Failure
+from gptbridge.core.operation import NEW, Payload, is_expired, is_operation_id
+from gptbridge.core.result import Outcome
+from gptbridge.edge.copies import CopyFolder
+from gptbridge.edge.host import Host
+from gptbridge.flow.custody import conflict
+from gptbridge.flow.reporting import outcome_of
+from gptbridge.shell.job import Job
+from gptbridge.shell.wiring import files
+
+HOME_SLUGS = ("state-corrupt", "state-unwritable", "bad-config")
+
+
+def outcome_after(job: Job, env: Mapping[str, str], failure: Failure) -> Outcome:
+    """The outcome of a command that `failure` kept from doing anything; of a command that names no operation the failure itself."""
+    given = job.operation_id or job.operation_ref
+    plain = Outcome(job.command, failure.slug, failure)
+    if given is None or not is_operation_id(given):
+        return plain
+    try:
+        found = files(env, copies=CopyFolder.here(lambda text: None))
+        found.ledger.check()
+        view = found.ledger.view()
+    except Failure as unreadable:
+        return Outcome(job.command, "uncertain", unknown(given, unreadable))
+    op = view.get(given)
+    if op is None and job.prompt is not None and is_expired(given, Host(env).wall(), view.floor):
+        return Outcome(job.command, "uncertain", unknown(given, failure))
+    if op is None or (job.prompt is not None and op.sent == "no"):
+        return plain
+    if job.prompt is not None and op.fingerprint != Payload(job.prompt, job.conversation_id or NEW).fingerprint():
+        other = conflict(given)
+        return Outcome(job.command, other.slug, other)
+    outcome = outcome_of(job.command, op, found.ledger, found.logs, found.registry)
+    outcome.warnings.append(failure.message)
+    return outcome
+
+
+def unknown(operation_id: str, why: Failure) -> Failure:
+    return Failure("uncertain", f"whether operation {operation_id} ran before cannot be read: {why.message}", why.hint)
