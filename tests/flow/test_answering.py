@@ -165,20 +165,19 @@ def test_the_log_cannot_be_written_after_the_answer(ground: Ground) -> None:
     """34: it was sent; a later read back brings it."""
     disk = Quick()
     worker = ground.worker(disk=disk)
-    real = worker.world.logs.append
 
     def full(*args: object, **kwargs: object) -> None:
         raise Failure("state-unwritable", "no space left")
-    worker.world.logs.append = full  # type: ignore[method-assign]
+    worker.world.logs.finish = full  # type: ignore[method-assign]
     with pytest.raises(Failure) as why:
         worker.send()
     assert why.value.slug == "record-failed" and worker.op.state == "accepted" and len(ground.sends) == 1
     assert worker.document(slug="record-failed")["exit_code"] == 34
-    worker.world.logs.append = real  # type: ignore[method-assign]
     worker.dies()
     reader = ground.worker()
     found = reader.resume(operation=worker.id)
-    assert found.slug == "ok" and len(reader.turns(found.conversation_id or "")) == 1
+    begun, full_one = reader.turns(found.conversation_id or "")
+    assert found.slug == "ok" and (begun.state, full_one.state, full_one.attr("supersedes")) == ("interrupted", "completed", "1")
 
 
 @pytest.mark.parametrize("call", ["write", "fsync"])
