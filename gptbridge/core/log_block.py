@@ -55,9 +55,9 @@ class Section:
 class Block:
     """One turn or event as read from a log.
 
-    at: RFC 3339 UTC, from the heading. state: from the end mark; "torn" without one. attrs: of the comment below the heading, and of the
-    end mark. words: of the heading, such as "hydrated". digest: 64 hex digits, "" if torn. ok: length, digest, end mark and order are as written.
-    start, stop: the block's bytes in the file, end mark included.
+    at: RFC 3339 UTC, from the heading. state: from the end mark; "torn" without one. attrs: of the comment below the heading and of the end
+    mark. words: of the heading, such as "hydrated". digest: 64 hex digits, "" if torn. ok: length, digest, end mark and order are as
+    written. start, stop: the block's bytes in the file, end mark included.
     """
 
     kind: Kind
@@ -85,8 +85,8 @@ def render_block(
     kind: Kind, number: int, at: str, *, attrs: Attrs = (), sections: Iterable[Section] = (), state: str, words: Iterable[str] = (),
     prev: str, other: int | None = None, end: Attrs = (),
 ) -> bytes:  # fmt: skip
-    """A whole closed block with its leading LF, ready to be appended. `other`: last number of the other kind, 0 = none yet. `end`: attributes
-    that the end mark is to carry."""
+    """A whole closed block with its leading LF, ready to be appended. `other`: last number of the other kind, 0 = none yet. `end`:
+    attributes that the end mark is to carry."""
     body = open_block(kind, number, at, attrs=attrs, words=words) + b"".join(map(render_section, sections))
     return body + close_block(body, kind, number, state, prev, end, **last_of_other(kind, other))
 

@@ -232,7 +232,7 @@ def _block(data: bytes, span: Span, stop: int, digest: str, ok: bool, problems: 
     heads = [m for p in _each(data, b"\n### ", at, stop) if (m := _SECTION.match(data, p, stop))]
     ends = [*(m.start() for m in heads[1:]), stop]
     sections = [s for m, end in zip(heads, ends, strict=False) if (s := _section(data, m, end))]
-    if span.mark and span.mark.whole:
+    if span.mark and span.mark.whole and "sum" in span.mark.extra:  # what no sum guards is not taken for ours
         late = {key: value for key, value in span.mark.extra.items() if key not in MARK_KEYS}
         attrs = (*(pair for pair in attrs if pair[0] not in late), *late.items())
     end = span.mark.stop if span.mark else span.stop

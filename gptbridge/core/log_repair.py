@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gptbridge.core.log_block import SEAL, Attrs, Block, Kind, Section, close_block, last_of_other, open_block, render_block, render_section
 from gptbridge.core.log_header import read as read_header
@@ -111,6 +111,16 @@ def _end(data: bytes, found: Scan, floor: int) -> Tail:
     return Tail(clean, found.last("turn") + 1, found.last("event") + 1, found.prev, keep, closing)
 
 
+def told(log: Log, *, answering: bool) -> Log:
+    """A log as a reader is to be told of it: a torn end is no damage. It is `answering` while its writer lives (and holds the
+    conversation's lock), else `interrupted`, which is what the next writer will call it."""
+    if not log.torn:
+        return log
+    *before, last = log.blocks
+    problems = tuple(problem for problem in log.problems if problem.offset != last.start)
+    return replace(log, blocks=(*before, replace(last, state="answering" if answering else "interrupted")), problems=problems)
+
+
 def loses(old: bytes, new: bytes) -> bool:
     """Whether a reader of the log `old` would lose anything whole if `new` took its place: bytes that are gone, blocks that are damaged."""
     if new.startswith(old):
@@ -140,7 +150,7 @@ def _torn(data: bytes, found: Scan, span: Span) -> Tail:
     body = data[span.start : keep] + ending
     other = found.last("event" if span.kind == "turn" else "turn")
     attrs = {"cut": str(len(data) - keep)} | last_of_other(span.kind, other)
-    closing = close_block(body, span.kind, span.number, "interrupted", found.prev, **attrs)
+    closing = close_block(body, span.kind, span.number, "interrupted", found.prev, (), **attrs)
     return Tail(False, *following, hashlib.sha256(body).hexdigest()[:16], keep, ending + closing)
 
 

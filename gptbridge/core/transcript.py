@@ -27,7 +27,7 @@ from gptbridge.core.log_block import (
 )
 from gptbridge.core.log_header import FORMAT, header, is_newer
 from gptbridge.core.log_read import Log, Problem, parse
-from gptbridge.core.log_repair import Tail, loses, seal, tail, tail_from_end, turns
+from gptbridge.core.log_repair import Tail, loses, seal, tail, tail_from_end, told, turns
 
 __all__ = [
     "FORMAT",
@@ -52,6 +52,7 @@ __all__ = [
     "seal",
     "tail",
     "tail_from_end",
+    "told",
     "turns",
     "unescape",
     "visible",

@@ -55,8 +55,8 @@ class CopyFolder:
         return self._do(lambda fd: replace(self._disk, fd, name, data))
 
     def follow(self, source_fd: int, name: str, data: bytes, loses: Callable[[bytes, bytes], bool]) -> bool:
-        """Bring the copy up to the log `name` below `source_fd`, whose bytes are `data`; one that would lose something thereby (`loses` says
-        so of old and new bytes) stays as it is."""
+        """Bring the copy up to the log `name` below `source_fd`, whose bytes are `data`; one that would lose something by it (`loses`
+        says so of old and new bytes) stays as it is."""
         def work(fd: int) -> None:
             there = None
             if self.holds(name) and not os.path.samestat(self._disk.stat(name, fd), self._disk.stat(name, source_fd)):

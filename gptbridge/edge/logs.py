@@ -25,12 +25,16 @@ HEAD_BYTES = 65536
 
 @dataclass(slots=True)
 class _Begun:
-    """A block that this process began: the end of the log before it, its first bytes, where they stop. `sound`: they are on the disk."""
+    """A block that this process began: the end of the log before it, and its first bytes. `sound`: they are on the disk."""
 
     tail: Tail
     opening: bytes
-    stop: int
     sound: bool = False
+
+    @property
+    def written(self) -> bytes:
+        """What stands behind `tail.keep` then."""
+        return self.tail.seal + self.opening
 
 
 class LogFiles:
@@ -62,8 +66,8 @@ class LogFiles:
     def begin(self, name: str, *, header: Mapping[str, str], block: Mapping[str, Any]) -> None:
         first, size, tail = self._end(name, header)
         opening = tail.opening(**{key: value for key, value in _arguments(block).items() if key not in ("state", "end")})
-        begun = self._begun[name] = _Begun(tail, opening, tail.keep + len(tail.seal) + len(opening))
-        self._write(name, first, size, tail.keep, tail.seal + opening)
+        begun = self._begun[name] = _Begun(tail, opening)
+        self._write(name, first, size, tail.keep, begun.written)
         begun.sound = True
 
     def finish(self, name: str, *, header: Mapping[str, str], block: Mapping[str, Any]) -> None:
@@ -72,11 +76,15 @@ class LogFiles:
             self.append(name, header=header, blocks=[block])
             return
         whole = begun.tail.block(**_arguments(block))
-        if begun.sound and whole.startswith(begun.opening) and self._stands(f"{name}.log", begun):
-            begun.sound = False  # whatever comes of the write: what is there then is no longer what was begun
-            append_bytes(self._home.disk, self._home.need("logs"), f"{name}.log", whole[len(begun.opening):])
+        there = read_bytes(self._home.disk, self._home.need("logs"), f"{name}.log", start=begun.tail.keep)
+        if begun.sound and there == begun.written and whole.startswith(begun.opening):
+            begun.sound = False  # whatever comes of this write: what is there then is no longer what was begun
+            self._write(name, b"", 0, 0, whole[len(begun.opening):])
+        elif there and begun.written.startswith(there):
+            # Its own write failed. A second fsync would prove nothing of those bytes: they go, and all is written anew.
+            self._write(name, b"", begun.tail.keep + len(there), begun.tail.keep, begun.tail.seal + whole)
         else:
-            # What was begun is not there as it was written: it is sealed like any torn end, and the whole turn names what it replaces.
+            # Somebody else's hand was in it: it is sealed like any torn end, and the whole turn names what it replaces.
             _, _, tail = self._end(name, header)
             if tail.next_turn > begun.tail.next_turn:
                 block = {**block, "attrs": [*block["attrs"], ("supersedes", str(begun.tail.next_turn))]}
@@ -110,14 +118,9 @@ class LogFiles:
             length *= 16
 
     def _write(self, name: str, first: bytes, size: int, keep: int, data: bytes) -> None:
+        """`keep` of `size` bytes stay; with `first` the file is new."""
         cut = keep if not first and keep != size else None
         append_bytes(self._home.disk, self._home.need("logs"), f"{name}.log", first + data, truncate_to=cut)
-
-    def _stands(self, file: str, begun: _Begun) -> bool:
-        """Whether the file still ends in what was begun."""
-        disk, folder = self._home.disk, self._home.need("logs")
-        ending = read_bytes(disk, folder, file, start=-len(begun.opening))
-        return ending == begun.opening and disk.stat(file, folder).st_size == begun.stop
 
     # Healing
 

@@ -157,7 +157,7 @@ class Answering:
         return True
 
     def _accept(self, conversation_id: str, turn_id: str) -> None:
-        """Lock, `accepted`, registry row, the turn's beginning in the log, and only then is the id shown: whoever sees it can rely on all."""
+        """Lock, `accepted`, registry row, the turn's beginning in the log, and only then is the id shown: whoever sees it has all."""
         w, op = self._w, self._op
         if op.target == NEW:
             self._places.enter_context(w.locks.fresh_conversation(conversation_id))
