@@ -247,8 +247,8 @@ def test_hostile_texts_by_seed():
 @profile(400)
 @given(plans, sections, sections, st.data())
 def test_a_block_in_two_goes_is_the_same_block_and_a_crash_between_them_leaves_the_first(plan, first, rest, data):
-    """What is begun reads as torn and holds its first sections exactly; closed it is what one append would have written; cut off at any byte
-    of either go it is healed, and the full turn can follow."""
+    """What is begun reads as torn and holds its first sections exactly; closed it is what one append would have written; cut off at any
+    byte of either go it is healed, and the full turn can follow."""
     log = write(plan)
     end = tail(log)
     known = {"attrs": {"op": "01JDX3V9", "user": "m-1"}, "words": ["hydrated"] if data.draw(st.booleans()) else []}
