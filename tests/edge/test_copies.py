@@ -157,7 +157,8 @@ def test_a_log_read_anew_from_the_site_may_replace_an_older_copy(place: Place) -
     """Another home's log of the same conversation: other bytes, the same messages."""
     place.logs.copy(NAME)
     place.canonical.unlink()
-    place.logs.append(NAME, header=HEADER, blocks=[turn(("answer", "as hydrated"), user=u, words=("hydrated",)) for u in ("m-1", "m-2", "m-3")])
+    hydrated = [turn(("answer", "as hydrated"), user=user, words=("hydrated",)) for user in ("m-1", "m-2", "m-3")]
+    place.logs.append(NAME, header=HEADER, blocks=hydrated)
     place.logs.copy(NAME)
     assert place.copy.read_bytes() == place.canonical.read_bytes() and place.said == []
 
@@ -213,8 +214,7 @@ def test_a_folder_that_cannot_be_written_is_a_warning(place: Place, call: str, n
         place.logs.copy(NAME)
     old = place.copy.read_bytes() if call != "mkdir" else None
     place.write("m-4")
-    nth = 1 if call != "write" else 1
-    place.disk = Faulty(call, nth, number)
+    place.disk = Faulty(call, 1, number)
     if call == "write":
         place.disk.copy_range = lambda *_: (_ for _ in ()).throw(OSError(errno.ENOSYS, "no"))  # type: ignore[method-assign]
     place.logs.copy(NAME)

@@ -29,4 +29,4 @@ def test_hostile_texts_come_to_the_site_and_into_the_log_as_they_are(ground: Gro
             check_sent(text, ground.sends[-1]["text"], name, ground.site.world.conversations[name].data, env,
                        ground.path / "work" / "ask-gpt" / f"{name}.log")
         except AssertionError as why:
-            raise AssertionError(f"seed {seed}: {ascii(text)}") from why
+            raise AssertionError(f"seed {seed}: {text!a}") from why
