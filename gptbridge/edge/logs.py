@@ -97,7 +97,7 @@ class LogFiles:
         if found is not None:
             return b"", size, found
         more = {key: value for key, value in header.items() if key not in ("conversation", "url", "created", "account")}
-        first = transcript.header(header.get("conversation", "-"), header.get("url", "-"), header["created"], header.get("account"), **more)
+        first = transcript.header(header.get("conversation"), header.get("url"), header["created"], header.get("account"), **more)
         return first, 0, transcript.tail(first)
 
     def _tail(self, file: str) -> tuple[Tail | None, int]:
