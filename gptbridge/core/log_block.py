@@ -12,7 +12,9 @@ forge a turn, a heading or an end mark. Format, version 1 (`n` line feeds of a t
 
 `bytes` and `sha256` cover the block from its first LF up to, not including, the LF before the end mark; `prev` is the first 16 hex digits
 of the block before, or `-`. `event` (in an event's mark: `turn`) is the last number of the other kind, so that the end of the file tells
-both next numbers; `sum` guards the mark itself: the first 8 hex digits of the sha256 of the mark up to it.
+both next numbers; `sum` guards the mark itself: the first 8 hex digits of the sha256 of the mark up to it. What is known of a block only
+when it ends (`model`, another `user`) stands in the mark too, and counts before the same key of the comment below the heading.
+A block may be written in two goes: its opening (heading, comment, first sections), and the rest when the turn has ended.
 Values in comments are `[A-Za-z0-9._:-]+`, never a user's text: anything else raises ValueError. Pure.
 """
 
@@ -36,6 +38,7 @@ _WORD = re.compile("[a-z][a-z-]*")
 _NAME = re.compile("[a-z][a-z0-9-]*")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?Z")
 _PREV = re.compile("-|[0-9a-f]{16}")
+MARK_KEYS = frozenset(("turn", "event", "cut", "sum"))  # the end mark's own; "kind=" before it is `turn` or `event` as well
 SEAL = b"\n<!-- ask-gpt torn -->\n\n*(interrupted)*\n"
 
 
@@ -52,9 +55,9 @@ class Section:
 class Block:
     """One turn or event as read from a log.
 
-    at: RFC 3339 UTC, from the heading. state: from the end mark; "torn" without one. attrs: of the comment below the heading. words: of the
-    heading, such as "hydrated". digest: 64 hex digits, "" if torn. ok: length, digest, end mark and order are as written.
-    start, stop: the block's bytes in the file, end mark included.
+    at: RFC 3339 UTC, from the heading. state: from the end mark; "torn" without one. attrs: of the comment below the heading and of the end
+    mark. words: of the heading, such as "hydrated". digest: 64 hex digits, "" if torn. ok: length, digest, end mark and order are as
+    written. start, stop: the block's bytes in the file, end mark included.
     """
 
     kind: Kind
@@ -74,17 +77,18 @@ class Block:
         return next((s.text for s in self.sections if s.name == name), None)
 
     def attr(self, key: str) -> str | None:
-        """The value of that key in the comment below the heading, None if there is none."""
+        """The value of that key, None if there is none."""
         return next((value for name, value in self.attrs if name == key), None)
 
 
 def render_block(
     kind: Kind, number: int, at: str, *, attrs: Attrs = (), sections: Iterable[Section] = (), state: str, words: Iterable[str] = (),
-    prev: str, other: int | None = None,
+    prev: str, other: int | None = None, end: Attrs = (),
 ) -> bytes:  # fmt: skip
-    """A whole closed block with its leading LF, ready to be appended. `other`: last number of the other kind, 0 = none yet."""
+    """A whole closed block with its leading LF, ready to be appended. `other`: last number of the other kind, 0 = none yet. `end`:
+    attributes that the end mark is to carry."""
     body = open_block(kind, number, at, attrs=attrs, words=words) + b"".join(map(render_section, sections))
-    return body + close_block(body, kind, number, state, prev, **last_of_other(kind, other))
+    return body + close_block(body, kind, number, state, prev, end, **last_of_other(kind, other))
 
 
 def last_of_other(kind: Kind, number: int | None) -> dict[str, str]:
@@ -126,12 +130,16 @@ def is_crlf(text: str) -> bool:
     return "\r" in text and text.count("\r\n") == text.count("\r") == text.count("\n")
 
 
-def close_block(body: bytes, kind: Kind, number: int, state: str, prev: str, **attrs: str | None) -> bytes:
+def close_block(body: bytes, kind: Kind, number: int, state: str, prev: str, end: Attrs = (), **attrs: str | None) -> bytes:
     """The LF and end mark that close a block whose bytes so far are `body` (from its first LF)."""
     _checked(_WORD, state)
     _checked(_PREV, prev)
+    late = list(end.items() if isinstance(end, Mapping) else end)
+    if any(key in MARK_KEYS for key, _ in late):
+        raise ValueError("the end mark's own keys are no attributes")
     digest = hashlib.sha256(body).hexdigest()
-    mark = f"<!-- ask-gpt end {kind}={number} state={state} bytes={len(body)} sha256={digest} prev={prev}{_pairs(attrs)}".encode()
+    words = _pairs(late) + _pairs(attrs)
+    mark = f"<!-- ask-gpt end {kind}={number} state={state} bytes={len(body)} sha256={digest} prev={prev}{words}".encode()
     return b"\n" + mark + b" sum=" + mark_sum(mark) + b" -->\n"
 
 

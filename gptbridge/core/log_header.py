@@ -39,7 +39,7 @@ class Header:
     problems: list[tuple[int, str]] = field(default_factory=list)
 
 
-def header(conversation: str, url: str, created: str, account: str | None = None, **more: str | None) -> bytes:
+def header(conversation: str | None, url: str | None, created: str, account: str | None = None, **more: str | None) -> bytes:
     """The header as bytes, up to and including its last LF; None leaves a key out. Raises ValueError for a key that is no plain word."""
     values: dict[str, str | None] = {"format": FORMAT, "conversation": conversation, "url": url, "account": account, "created": created}
     lines = ["---"]

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, cast
 
 from gptbridge.core.escape import drop_cut_escape, unescape
-from gptbridge.core.log_block import SEAL, Block, Kind, Section, mark_sum
+from gptbridge.core.log_block import MARK_KEYS, SEAL, Block, Kind, Section, mark_sum
 from gptbridge.core.log_header import read as read_header
 
 HEAD_START = b"\n## "
@@ -109,14 +109,14 @@ def end_mark(data: bytes, at: int) -> Mark | None:
     if not m:
         return None
     kind, number, state, size, sha256, prev = (g.decode() for g in m.group(2, 3, 4, 5, 6, 7))
-    extra = {key: value[:20] for key, value in _split(m[8])}
+    extra = {key: value[:200] for key, value in _split(m[8])}
     guarded, _, total = m[1].rpartition(b" sum=")
     whole = "sum" not in extra or mark_sum(guarded) == total
     return Mark(at, m.end(), kind, int(number), state, int(size), sha256, prev, extra, whole)
 
 
 def scan(data: bytes, begin: int) -> Scan:
-    """Find blocks and end marks from offset `begin` (the end of the header) on."""
+    """Find blocks and end marks from offset `begin` (the end of the header, or of any line) on."""
     found = Scan()
     for at in _each(data, HEAD_START, max(0, begin - 1)):
         m = _HEAD.match(data, at)
@@ -232,6 +232,9 @@ def _block(data: bytes, span: Span, stop: int, digest: str, ok: bool, problems: 
     heads = [m for p in _each(data, b"\n### ", at, stop) if (m := _SECTION.match(data, p, stop))]
     ends = [*(m.start() for m in heads[1:]), stop]
     sections = [s for m, end in zip(heads, ends, strict=False) if (s := _section(data, m, end))]
+    if span.mark and span.mark.whole and "sum" in span.mark.extra:  # what no sum guards is not taken for ours
+        late = {key: value for key, value in span.mark.extra.items() if key not in MARK_KEYS}
+        attrs = (*(pair for pair in attrs if pair[0] not in late), *late.items())
     end = span.mark.stop if span.mark else span.stop
     return Block(span.kind, span.number, span.at, state, tuple(sections), attrs, span.words, digest, ok, span.start, end)
 

@@ -23,6 +23,7 @@ NEW = "new"
 
 _ULID = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
 _CROCKFORD = {c: i for i, c in enumerate("0123456789ABCDEFGHJKMNPQRSTVWXYZ")}
+_UNSENDABLE = re.compile("[\0\ud800-\udfff]")
 _CONVERSATION = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
@@ -65,6 +66,15 @@ class Payload:
 def encoded(text: str) -> bytes:
     """UTF-8 of a text; a lone surrogate (which UTF-8 cannot hold) keeps its own three bytes, so every text has a digest."""
     return text.encode("utf-8", "surrogatepass")
+
+
+def check_text(text: str) -> None:
+    """Refuse (17) a prompt with a code point that no page can be given: its composer drops U+0000, and a lone surrogate has no place in
+    the driver's UTF-8. All others arrive (measured in Chromium 156: every code point of the basic plane and samples beyond)."""
+    found = _UNSENDABLE.search(text)
+    if found:
+        raise Failure("bad-input", f"character {found.start() + 1} of the prompt is U+{ord(found[0]):04X}, which no page takes as "
+                      "text; nothing was sent", "leave it out, or write it in words")
 
 
 def normalised(text: str, *, drop_final_newline: bool = False) -> str:

@@ -148,7 +148,17 @@ class Logs(Protocol):
     def read(self, name: str) -> Log | None: ...
 
     def append(self, name: str, *, header: Mapping[str, str], blocks: Sequence[Mapping[str, Any]]) -> None:
-        """Seal a torn tail, append `blocks` (arguments of `transcript.render_block` but number and prev) and fsync."""
+        """Seal a torn tail, append `blocks` (arguments of `Tail.block`; sections as tuples) and fsync. Costs what the blocks cost."""
+        ...
+
+    def begin(self, name: str, *, header: Mapping[str, str], block: Mapping[str, Any]) -> None:
+        """Seal a torn tail, append the beginning of `block` (as for `append`, with the sections known so far) and fsync. Until `finish` the
+        log is torn to every reader; the caller holds the conversation's lock all the time."""
+        ...
+
+    def finish(self, name: str, *, header: Mapping[str, str], block: Mapping[str, Any]) -> None:
+        """Close the block that this object began, with all its sections; one that was not begun, or is not there as it was, is appended
+        whole, naming what it replaces (`supersedes`)."""
         ...
 
     def names(self) -> Sequence[str]:
@@ -168,7 +178,8 @@ class Logs(Protocol):
         ...
 
     def copy(self, name: str) -> None:
-        """Replace the copy by the canonical bytes; a folder that cannot be written is a warning, never an error."""
+        """Replace the copy by the canonical bytes; a folder that cannot be written, or a copy that holds turns which the log lacks or has
+        damaged, is a warning, never an error."""
         ...
 
     def prepare(self) -> None:

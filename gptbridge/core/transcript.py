@@ -5,7 +5,8 @@
     rawhtml     which `<` is disarmed      log_repair  how a torn end is closed
 
 Bytes in, bytes out; pure. Reading never raises; writing raises ValueError for a value that could be taken for structure.
-To append: `tail_from_end` of the last 1,024 bytes, else `tail` of the file; truncate to `keep`, append `seal`, append `Tail.block(...)`.
+To append: `tail_from_end` of the last 1,024 bytes, or of more where those do not tell; truncate to `keep`, append `seal`, append
+`Tail.block(...)`. A block that takes long is begun with `Tail.opening(...)`, and closed by what `Tail.block(...)` has behind that.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from gptbridge.core.log_block import (
 )
 from gptbridge.core.log_header import FORMAT, header, is_newer
 from gptbridge.core.log_read import Log, Problem, parse
-from gptbridge.core.log_repair import Tail, seal, tail, tail_from_end, turns
+from gptbridge.core.log_repair import Tail, loses, seal, tail, tail_from_end, told, turns
 
 __all__ = [
     "FORMAT",
@@ -41,6 +42,7 @@ __all__ = [
     "is_crlf",
     "is_newer",
     "last_of_other",
+    "loses",
     "open_block",
     "open_section",
     "parse",
@@ -50,6 +52,7 @@ __all__ = [
     "seal",
     "tail",
     "tail_from_end",
+    "told",
     "turns",
     "unescape",
     "visible",

@@ -2,6 +2,7 @@
 
 The folder is opened once, as a directory, without following a link, and all files go through that descriptor. A folder or a target that
 is a link, or not ours, or cannot be written, means no copy and one warning: the canonical log is what counts, and the exit code stays.
+A copy is replaced only by a log that holds all that is whole in it; one that is up to date is not written again.
 """
 
 from __future__ import annotations
@@ -53,8 +54,20 @@ class CopyFolder:
         """True when the file is there, whole."""
         return self._do(lambda fd: replace(self._disk, fd, name, data))
 
-    def copy_from(self, source_fd: int, name: str) -> bool:
-        return self._do(lambda fd: copy(self._disk, source_fd, name, fd, name))
+    def follow(self, source_fd: int, name: str, data: bytes, loses: Callable[[bytes, bytes], bool]) -> bool:
+        """Bring the copy up to the log `name` below `source_fd`, whose bytes are `data`; one that would lose something by it (`loses`
+        says so of old and new bytes) stays as it is."""
+        def work(fd: int) -> None:
+            there = None
+            if self.holds(name) and not os.path.samestat(self._disk.stat(name, fd), self._disk.stat(name, source_fd)):
+                there = read_bytes(self._disk, fd, name)
+            if there == data:
+                return
+            if there and loses(there, data):
+                raise Failure("state-corrupt", f"{name} there holds turns that the log itself lacks or has damaged; it was left as it is")
+            copy(self._disk, source_fd, name, fd, name)
+
+        return self._do(work)
 
     def holds(self, name: str) -> bool:
         """Whether a regular file of that name lies there (the folder is not made for the question)."""

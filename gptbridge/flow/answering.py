@@ -82,8 +82,7 @@ class Answering:
                 lost = Failure("uncertain", "the request left, but no conversation shows its message yet; it will not be sent again",
                                f"ask-gpt resume {self._id}")
                 self._op = self._custody.fail(self._id, lost, nothing_left=False)
-                recording.write_turn(self._w, self._op, self._prompt, None, state="interrupted", thinking=self._turn.thinking,
-                                     answer=self._turn.answer or None, failure=lost)
+                self._write(None, "interrupted", lost)
                 return False
 
     def _listen(self) -> None:
@@ -163,13 +162,14 @@ class Answering:
         return True
 
     def _accept(self, conversation_id: str, turn_id: str) -> None:
-        """Lock, `accepted`, registry row, and only then is the id shown: whoever sees it can rely on all three."""
+        """Lock, `accepted`, registry row, the turn's beginning in the log, and only then is the id shown: whoever sees it has all."""
         w, op = self._w, self._op
         if op.target == NEW:
             self._places.enter_context(w.locks.fresh_conversation(conversation_id))
         self._op = self._custody.accept(self._id, Receipt(conversation_id, op.user_message_id or "", turn_id))
         if op.target == NEW and op.account is not None:
             recording.register(w, conversation_id, op.account, self._prompt, w.clock.now().wall)
+        recording.begin_turn(w, self._op, self._prompt)
         for event in self._turn.named(conversation_id, recording.url_of(w, conversation_id)):
             w.caller.emit(event)
 
@@ -181,7 +181,7 @@ class Answering:
         refusal = {"status": status, **_refusal(self._head)}
         failure = Failure(slug, f"the site refused the message (HTTP {status}); it was not taken", "see the refusal in ask-gpt ops show")
         self._op = self._custody.fail(self._id, failure, nothing_left=True, refusal=refusal)
-        recording.write_turn(self._w, self._op, self._prompt, None, state="failed", failure=failure)
+        recording.write_turn(self._w, self._op, self._prompt, None, state="failed", failure=failure, phase=self._turn.phase)
 
     # 8 and 9. The final answer, and its records
 
@@ -248,7 +248,7 @@ class Answering:
 
     def _write(self, turn: SiteTurn | None, state: str, failure: Failure | None) -> None:
         recording.write_turn(self._w, self._op, self._prompt, turn, state=state, thinking=self._turn.thinking,
-                             answer=self._turn.answer or None, failure=failure)
+                             answer=self._turn.answer or None, failure=failure, phase=self._turn.phase)
 
     # Small things
 

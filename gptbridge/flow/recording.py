@@ -38,13 +38,27 @@ def url_of(w: World, conversation_id: str) -> str:
     return f"{w.settings.site}/c/{conversation_id}"
 
 
+def begin_turn(w: World, op: Operation, prompt: str) -> None:
+    """The beginning of an accepted operation's turn, durable before its answer comes: a power cut or a kill in the middle of a long answer
+    leaves the prompt. A failure is a warning here: the message has left, and `write_turn` will need the same file."""
+    name = log_name(op)
+    try:
+        w.logs.begin(name, header=_header(w, name, op), block=_own_block(op, [("prompt", prompt)]))
+        w.logs.copy(name)
+    except Failure as failure:
+        w.caller.emit({"type": "warning", "message": failure.message})
+
+
 def write_turn(w: World, op: Operation, prompt: str, turn: SiteTurn | None, *, state: str, thinking: str | None = None,
-               answer: str | None = None, failure: Failure | None = None) -> None:
-    """Append the turn of our own operation, fsynced, then replace the copy. `turn` is the site's account of it, if it could be read."""
+               answer: str | None = None, failure: Failure | None = None, phase: str | None = None) -> None:
+    """Close the turn of our own operation, or append it whole where it was not begun; fsynced, then the copy is replaced.
+
+    `turn` is the site's account of it, if it could be read; `failure` and `phase` (how far the turn was) of one that has no good end.
+    """
     name = log_name(op)
     if turn is not None:  # a failed turn may have lost the words that were streamed: they are kept
         thinking, answer = turn.thinking or thinking, answer if turn.answer is None else turn.answer
-    sections: list[tuple[str, str]] = [("prompt", prompt)]
+    sections: list[tuple[Any, ...]] = [("prompt", prompt)]
     if thinking:
         sections.append(("thinking", thinking))
     if turn is not None and turn.workings:
@@ -52,14 +66,17 @@ def write_turn(w: World, op: Operation, prompt: str, turn: SiteTurn | None, *, s
     if answer is not None:
         sections.append(("answer", answer))
     if failure is not None:
-        sections.append(("error", f"{failure.slug}: {failure.message}"))
-    attrs = {"op": op.operation_id, "user": op.site_message_id or op.user_message_id, "turn": op.turn_id,
-             "reply": _key(turn.final_node_id) if turn and turn.final_node_id else None,
-             "model": (turn.model if turn else None) or op.site_model, "effort": (turn.effort if turn else None) or op.site_effort}
-    block = {"kind": "turn", "at": op.dispatched_at or op.queued_at, "attrs": _named(attrs), "sections": sections, "state": state,
-             "words": ()}
-    w.logs.append(name, header=_header(w, op.conversation_id if name == op.conversation_id else None, op, op.account), blocks=[block])
+        sections.append(("error", f"{failure.slug}: {failure.message}", _named({"class": failure.exit.event_class, "phase": phase})))
+    late = {"user": op.site_message_id, "reply": _key(turn.final_node_id) if turn and turn.final_node_id else None,
+            "model": (turn.model if turn else None) or op.site_model, "effort": (turn.effort if turn else None) or op.site_effort}
+    w.logs.finish(name, header=_header(w, name, op), block={**_own_block(op, sections), "state": state, "end": _named(late)})
     w.logs.copy(name)
+
+
+def _own_block(op: Operation, sections: list[tuple[Any, ...]]) -> dict[str, Any]:
+    """What is known when a turn begins and does not change until it ends: its opening must read the same then."""
+    return {"kind": "turn", "at": op.dispatched_at or op.queued_at, "words": (), "sections": sections,
+            "attrs": _named({"op": op.operation_id, "user": op.user_message_id, "turn": op.turn_id})}
 
 
 def hydrate(w: World, site: SiteConversation, conversation_id: str, account: str, view: View) -> list[str]:
@@ -73,7 +90,10 @@ def hydrate(w: World, site: SiteConversation, conversation_id: str, account: str
     added: list[str] = []
     for turn in site.turns:
         key = _key(turn.user_message_id or turn.node_ids[0])
-        seen = known.get(key) or next((known[node] for node in map(_key, turn.node_ids) if node in known), None)
+        op = receipt_of(view, key)
+        # A block that was only begun may know our message by the id that it had before the site renamed it.
+        names = (key, *map(_key, turn.node_ids), *(sorted(op.message_ids()) if op is not None else ()))
+        seen = next((known[name] for name in names if name in known), None)
         # An answer whose prompt the site does not give now is no whole turn either.
         unfinished = turn.state in UNFINISHED or turn.user_message_id is None or (turn.answer is None and turn.state == "empty")
         if unfinished and (turn is site.turns[-1]) and may_go_on(turn, w.clock.now().wall):
@@ -85,7 +105,7 @@ def hydrate(w: World, site: SiteConversation, conversation_id: str, account: str
     if blocks and not site.complete:
         blocks.append(_remark(w, "the site's account is incomplete: older turns, or the newest, may be missing", "site"))
     if blocks:
-        w.logs.append(conversation_id, header=_header(w, conversation_id, None, account), blocks=blocks)
+        w.logs.append(conversation_id, header=_header_of(w, conversation_id, account), blocks=blocks)
     return added
 
 
@@ -108,7 +128,7 @@ def hydrate_rendered(w: World, seen: Rendered, conversation_id: str, account: st
         added.append(key)
     if blocks:
         blocks.append(_remark(w, why, "page"))
-        w.logs.append(conversation_id, header=_header(w, conversation_id, None, account), blocks=blocks)
+        w.logs.append(conversation_id, header=_header_of(w, conversation_id, account), blocks=blocks)
     return added
 
 
@@ -242,13 +262,17 @@ def _named(attrs: dict[str, str | None]) -> list[tuple[str, str]]:
     return [(key, value) for key, value in attrs.items() if value and _PLAIN.fullmatch(value)]
 
 
-def _header(w: World, conversation_id: str | None, op: Operation | None, account: str | None) -> dict[str, str]:
-    created = rfc3339(w.clock.now().wall)
-    header: dict[str, str] = {}
+def _header(w: World, name: str, op: Operation) -> dict[str, str]:
+    if name == op.conversation_id:
+        return _header_of(w, name, op.account)
+    return _header_of(w, None, op.account, operation=op.operation_id)
+
+
+def _header_of(w: World, conversation_id: str | None, account: str | None, **more: str) -> dict[str, str]:
+    """The header of a log that is not there yet."""
+    header = dict(more)
     if conversation_id:
-        header = {"conversation": conversation_id, "url": url_of(w, conversation_id)}
-    elif op is not None:
-        header = {"operation": op.operation_id}
+        header |= {"conversation": conversation_id, "url": url_of(w, conversation_id)}
     if account:
         header["account"] = account
-    return {**header, "created": created}
+    return {**header, "created": rfc3339(w.clock.now().wall)}

@@ -29,7 +29,7 @@ def outcome_of(command: str, op: Operation, ledger: Ledger, logs: Logs, registry
         log, copied, canonical = None, None, None  # a log that cannot be read: what the ledger says still counts
     block = recording.turn_of(log, op) if op.sent == "yes" else None
     said = slug or op.slug
-    if said == "ok" and op.state is State.COMPLETED and block is None:
+    if said == "ok" and op.state is State.COMPLETED and (block is None or block.state in recording.UNFINISHED):
         said = "answer-lost"  # completed, and its turn is not in the log: read back by resume
     conversation = registry.get(op.conversation_id) if op.conversation_id else None
     warnings = warnings_of(block)
@@ -58,7 +58,8 @@ def note_shown(w: World, custody: Custody, op: Operation) -> Operation:
     """By a command that is about to show the turn of an operation whose own front was gone; once."""
     if op.front != "gone" or op.shown_at is not None or not op.ended or w.caller.gone():
         return op
-    if recording.turn_of(w.logs.read(recording.log_name(op)), op) is None:
+    block = recording.turn_of(w.logs.read(recording.log_name(op)), op)
+    if block is None or (op.state is State.COMPLETED and block.state in recording.UNFINISHED):
         return op  # nothing is there to be shown yet
     return _noted(w, custody, op, "its answer was shown", "resume", shown_at=rfc3339(w.clock.now().wall))
 

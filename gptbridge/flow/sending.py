@@ -368,7 +368,7 @@ class Sending:
 
     def _log_failure(self, failure: Failure) -> None:
         try:
-            recording.write_turn(self._w, self._op, self._prompt, None, state="failed", failure=failure)
+            recording.write_turn(self._w, self._op, self._prompt, None, state="failed", failure=failure, phase="attaching")
         except Failure as unwritten:
             self._w.caller.emit({"type": "warning", "message": unwritten.message})
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from gptbridge.core.errors import Failure
 from gptbridge.core.ledger import Operation
 from gptbridge.core.lifecycle import State
-from gptbridge.core.operation import Payload
+from gptbridge.core.operation import Payload, check_text
 from gptbridge.core.ports import World
 from gptbridge.flow import reporting
 from gptbridge.flow.custody import Custody
@@ -25,6 +25,7 @@ def submit(w: World, custody: Custody, operation_id: str, payload: Payload, *, a
 
     `again`: a person's word that a request equal to one of unknown fate is meant to be sent once more (`--again`).
     """
+    check_text(payload.prompt or "")  # before any row: what cannot be typed would only be found out in the page
     custody.recover()
     until = w.clock.now().boottime + w.settings.queue_wait
     while True:

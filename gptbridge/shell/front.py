@@ -217,7 +217,7 @@ class Front:
         said = slug or (end.get("slug") if failure is not None else None) or None
         if failure is not None and op.error is not None and op.error["slug"] == failure.slug:
             said, failure = None, None
-        if self._config.settings.copies and op.sent == "yes" and op.ended:
+        if self._config.settings.copies and op.ended:
             found.logs.copy(recording.log_name(op))  # a replay from a folder that has no copy, or an old one (contract.md, Files)
         outcome = outcome_of(self._job.command, op, found.ledger, found.logs, found.registry, slug=said, failure=failure)
         if died and not op.ended:

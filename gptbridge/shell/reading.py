@@ -1,4 +1,4 @@
-"""`list` and `show`: what the registry and the logs say. No browser, no network, no config, and nothing is changed.
+"""`list` and `show`: what the registry and the logs say. No browser, no network, no config; nothing is changed but a copy that is stale.
 
 A title is somebody else's text: it stands in one line, whatever it holds. Fails closed where a file of ours is damaged.
 """
@@ -86,6 +86,8 @@ def show(request: Show, store: Store, tty: bool) -> Reply:
                       f"ask-gpt resume {name} reads it" if registered is not None else
                       f"begun elsewhere? ask-gpt bootstrap-registry --conversation {name}")
     log = transcript.parse(data)
+    answering = log.torn and _is_held(name, store)
+    log = transcript.told(log, answering=answering)
     turns = transcript.turns(log)
     block = _turn(request, turns, log, operation)
     if request.part is not None:
@@ -97,9 +99,29 @@ def show(request: Show, store: Store, tty: bool) -> Reply:
     reply = Reply("show", out, block=block, site=_site(name, log))
     reply.extra["turns"] = [turn_document(turn) for turn in (turns if request.turn is None else [block] if block else [])]
     reply.conversation = store.registry.get(name) or _from_header(name, log)
-    reply.log, reply.log_canonical = store.copy_path(name), store.home.shown(f"logs/{name}.log")
     reply.warnings = [f"{name}.log, line {problem.line}: {problem.what}" for problem in log.problems[:5]]
+    if answering:
+        reply.warnings.append(f"turn {log.blocks[-1].number} is still being answered; ask-gpt resume {name} follows it")
+    else:
+        _mend_copy(name, data, store, reply.warnings)
+    reply.log, reply.log_canonical = store.copy_path(name), store.home.shown(f"logs/{name}.log")
     return reply
+
+
+def _is_held(name: str, store: Store) -> bool:
+    """Whether a worker of ours holds that conversation; where its lock cannot be looked at, nobody is known to."""
+    try:
+        return store.home.locks is not None and store.home.locks.is_held(name)
+    except (Failure, OSError):
+        return False
+
+
+def _mend_copy(name: str, data: bytes, store: Store, warnings: list[str]) -> None:
+    """A copy of that log which lies in this folder and is behind is brought up to it (its worker does that itself while it lives)."""
+    from gptbridge.edge.copies import CopyFolder
+    from gptbridge.edge.logs import LogFiles
+
+    LogFiles(store.home, CopyFolder.here(warnings.append)).repair_copy(name, data)
 
 
 def _log_of(text: str, store: Store) -> tuple[str, Operation | None]:
@@ -139,6 +161,8 @@ def _part(part: str, block: Block | None) -> str:
     text = block.section(part) if block is not None else None
     if text is None and part == "thinking" and block is not None and block.state == "completed":
         return ""  # known to be empty
+    if text is None and block is not None and block.state == "answering":
+        raise Failure("bad-input", f"turn {block.number} is still being answered; it has no {part} yet", "ask-gpt resume ID follows it")
     if text is None:
         raise Failure("bad-input", f"turn {block.number} has no {part}" if block is not None else f"there is no {part}",
                       "without a part the turn's whole block is shown")

@@ -303,7 +303,8 @@ def test_tail_from_the_end_knows_what_the_whole_file_says():
     assert tail(log).next_turn == 4 and tail(log).next_event == 3
     assert tail_from_end(log[-300:], len(log)) == tail(log)
     for spoiled in (log[:-1], log + b"\n", log + b"\0", log.replace(b" event=2 ", b" event=3 "), log + b"a person's note\n", log + b"> x"):
-        assert tail_from_end(spoiled[-512:], len(spoiled)) is None
+        assert tail_from_end(spoiled[-1000:], len(spoiled)) == tail(spoiled) == tail_from_end(spoiled, len(spoiled))
+        assert tail_from_end(spoiled[-100:], len(spoiled)) is None
     old = render_block("turn", 1, AT, state="completed", prev="-")
     assert tail_from_end(old, len(old) + len(HEADER)) is None
     assert tail_from_end(b"", 0) is not None and tail_from_end(b"", 5) is None

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gptbridge.core.transcript import Section, parse, seal, tail, tail_from_end, turns, unescape
+from gptbridge.core.transcript import Section, loses, parse, seal, tail, tail_from_end, told, turns, unescape
 from tests.core.transcript_cases import AT, HEADER, hostile, is_prefix, names, plans, profile, said, sections, sound, texts, write
 
 GREP = {b"## turn ": "turn", b"## event ": "event"}
@@ -239,3 +239,63 @@ def test_hostile_texts_by_seed():
     plan = [("turn", (Section("prompt", hostile(seed)), Section("answer", hostile(seed + 1000))), "completed") for seed in range(200)]
     found = parse(write(plan))
     assert sound(found) and [b.sections for b in found.blocks] == [p[1] for p in plan]
+
+
+# A block that is written in two goes
+
+
+@profile(400)
+@given(plans, sections, sections, st.data())
+def test_a_block_in_two_goes_is_the_same_block_and_a_crash_between_them_leaves_the_first(plan, first, rest, data):
+    """What is begun reads as torn and holds its first sections exactly; closed it is what one append would have written; cut off at any
+    byte of either go it is healed, and the full turn can follow."""
+    log = write(plan)
+    end = tail(log)
+    known = {"attrs": {"op": "01JDX3V9", "user": "m-1"}, "words": ["hydrated"] if data.draw(st.booleans()) else []}
+    opening = end.opening("turn", AT, sections=first, **known)
+    whole = end.block("turn", AT, sections=(*first, *rest), state="completed", end={"model": "gpt-9", "user": "m-2"}, **known)
+    assert whole.startswith(opening)
+    begun = parse(log + opening)
+    assert begun.torn and begun.blocks[-1].sections == first and begun.blocks[-1].attr("user") == "m-1"
+    for answering, state in ((True, "answering"), (False, "interrupted")):
+        seen = told(begun, answering=answering)
+        assert not seen.problems and seen.blocks[:-1] == begun.blocks[:-1] and seen.blocks[-1].state == state
+    closed = parse(log + whole)
+    assert sound(closed) and closed.blocks[-1].sections == (*first, *rest) and told(closed, answering=True) is closed
+    assert (closed.blocks[-1].attr("user"), closed.blocks[-1].attr("model")) == ("m-2", "gpt-9")
+    assert end.after("turn", whole) == tail(log + whole)
+    cut = len(log) + data.draw(st.integers(0, len(whole)))
+    check_healed(closed.blocks, (log + whole)[:cut], cut)
+    if cut >= len(log) + len(opening):
+        assert parse(seal((log + whole)[:cut])).blocks[-1].sections[: len(first)] == first
+    healed = seal(log + opening)
+    full = healed + tail(healed).block("turn", AT, attrs={"supersedes": str(end.next_turn)}, sections=(*first, *rest), state="completed")
+    assert sound(parse(full)) and [b.number for b in turns(parse(full)) if b.number >= end.next_turn] == [end.next_turn + 1]
+
+
+@profile(400)
+@given(plans, st.data(), st.sampled_from([0, 0, 3, 700]))
+def test_the_end_of_a_file_tells_what_the_whole_file_says(plan, data, nuls):
+    """However little of it is read: it is enough and right, or it says that it is not enough."""
+    log = write(plan)
+    log = log[: data.draw(st.integers(len(HEADER), len(log)))] + b"\0" * nuls
+    length = data.draw(st.integers(0, len(log)))
+    assert tail_from_end(log[len(log) - length :], len(log)) in (None, tail(log))
+    assert tail_from_end(log, len(log)) == tail(log)
+
+
+@profile(200)
+@given(st.lists(sections, max_size=4), st.integers(0, 4), st.data())
+def test_nothing_whole_is_lost_by_a_replacement_that_is_allowed(plan, older, data):
+    longer, log = HEADER, HEADER
+    for number, parts in enumerate(plan):
+        longer += tail(longer).block("turn", AT, attrs={"user": f"m-{number}"}, sections=parts, state="completed")
+        log = longer if number < older else log
+    assert not loses(log, longer) and not loses(b"", log)
+    cut = data.draw(st.integers(0, len(longer)))
+    assert not loses(longer[:cut], longer) and not loses(longer[:cut], seal(longer[:cut]))
+    start = data.draw(st.integers(0, len(longer)))
+    spoilt = longer[:start] + b"\0" * min(40, len(longer) - start) + longer[start + 40 :]
+    for new in (longer[:cut], spoilt, seal(longer[:cut])):
+        kept = [said(b) for b in parse(new).blocks if b.ok]
+        assert loses(longer, new) or all(said(b) in kept for b in parse(longer).blocks)

@@ -10,7 +10,7 @@ from markdown_it import MarkdownIt
 
 from gptbridge.core.rawhtml import disarm
 from gptbridge.core.transcript import Section, parse, seal
-from tests.core.transcript_cases import AT, FRAGMENTS, HEADER, profile, texts, write
+from tests.core.transcript_cases import AT, FRAGMENTS, profile, texts, write
 
 XHTML = "{http://www.w3.org/1999/xhtml}"
 RENDERERS = (MarkdownIt("commonmark"), MarkdownIt("commonmark").enable(["table", "strikethrough"]))
@@ -18,8 +18,12 @@ CODE = ("```", "~~~", "`", "``", "<select>", "\n", "\n", "  ", "    ", "- ", " "
 
 
 def headings_on_the_page(log: bytes, renderer: MarkdownIt) -> list[str]:
-    """The headings that stand in the page itself, outside of every quotation."""
-    body = html5lib.parse(renderer.render(log[len(HEADER) :].decode()), treebuilder="etree").find(f"{XHTML}body")
+    """The headings that stand in the page itself, outside of every quotation; of a log without its YAML header."""
+    return headings_of(log[log.index(b"\n---\n", 4) + 5 :].decode(), renderer)
+
+
+def headings_of(markdown: str, renderer: MarkdownIt) -> list[str]:
+    body = html5lib.parse(renderer.render(markdown), treebuilder="etree").find(f"{XHTML}body")
     heads = {f"{XHTML}h{n}" for n in range(1, 7)}
     inside = [e for quote in body.iter(f"{XHTML}blockquote") for e in quote.iter()]
     free = [e for e in body.iter() if e.tag in heads and not any(e is other for other in inside)]

@@ -8,6 +8,7 @@ import random
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
+from gptbridge.core.operation import normalised
 from gptbridge.core.transcript import Block, Log, Section, header, tail
 
 EXAMPLES = int(os.environ.get("SOAK_EXAMPLES", "0"))
@@ -23,6 +24,9 @@ FRAGMENTS = (
     "### answer\n", "---\n", "===\n", "<!-- ask-gpt end turn=1 state=completed bytes=1 -->\n", "<!-- ask-gpt torn -->\n",
     "*(interrupted)*\n", "<!--", "-->", "<select>", "</select>", '<div title="', "<textarea>", "<plaintext>", "<script>",
     "<![CDATA[", "<?x", "</blockquote>", "<", "```", "```\n", "````", "~~~", "~~~\n", "`", "`", "``", "`<select>`", "`a`", "\\",
+    "\x1b]0;title\x07", "\x1b]8;;http://a.b\x1b\\", "\x9b2J", "\u2066", "\u2069", "\U000e0001", "\U000e007f", "\x0b", "\x0c", "\u2029",
+    "\ue200cite\ue202turn0search0\ue201", "\uf8ff", "\U0010fffd", "\u200b", "---\nformat: ask-gpt-log/9\n---\n", "[a]: http://a.b \"t\"\n",
+    "# heading\n", "heading\n=======\n", "&lt;", "&#60;b>", "\u0301", "שלום", "👩\u200d👧",
     "|", "|-|\n", "[a](", "](", ")", "[x]: ", "[^1]: ", "http://a.b/`", "<http://", "- ", "1. ", "  ", "   ", "$", '"',
 )  # fmt: skip
 
@@ -68,3 +72,11 @@ def is_prefix(cut: tuple[Section, ...], whole: tuple[Section, ...]) -> bool:
 def hostile(seed: int) -> str:
     r = random.Random(seed)
     return "".join(r.choice(FRAGMENTS) for _ in range(r.randint(1, 25)))
+
+
+def sendable(seed: int) -> str:
+    """A hostile text as a prompt can be: no U+0000, no lone surrogate, line ends as the newline rule leaves them; every 50th is long."""
+    long = seed % 50 == 7
+    text = hostile(seed) + ("\n" + "x<y\U0001f600" * 8000 + "\n" if long else "") + hostile(seed + 1_000_000)
+    text = "".join(c for c in text if c != "\0" and not "\ud800" <= c <= "\udfff")
+    return normalised(text) if text.strip() else "empty"

@@ -155,7 +155,7 @@ class Process:
         self._listen(ledger, registry, logs)
 
     def _listen(self, ledger: LedgerFile, registry: RegistryFile, logs: LogFiles) -> None:
-        transact, put, append = ledger.transact, registry.put, logs.append
+        transact, put = ledger.transact, registry.put
 
         def told_transact(decide: Any) -> View:
             wrote = False
@@ -175,12 +175,14 @@ class Process:
             put(conversation)
             self.say("registered", conversation.conversation_id)
 
-        def told_append(name: str, **what: Any) -> None:
-            append(name, **what)
-            data = logs.raw(name)
-            self.say("logged", name, data)
+        def told(write: Any) -> Any:
+            def told_write(name: str, **what: Any) -> None:
+                write(name, **what)
+                self.say("logged", name, logs.raw(name))
+            return told_write
 
-        ledger.transact, registry.put, logs.append = told_transact, told_put, told_append  # type: ignore[method-assign]
+        ledger.transact, registry.put = told_transact, told_put  # type: ignore[method-assign]
+        logs.append, logs.begin, logs.finish = told(logs.append), told(logs.begin), told(logs.finish)  # type: ignore[method-assign]
 
     # What it does
 

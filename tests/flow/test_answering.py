@@ -5,11 +5,14 @@ from __future__ import annotations
 import errno
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import pytest
 
+from gptbridge.core import transcript
 from gptbridge.core.errors import Failure
+from gptbridge.flow import upkeep
 from tests.edge.crashing import Faulty, Quick
 from tests.flow.world import Ground, Worker
 
@@ -158,6 +161,125 @@ def test_a_front_that_leaves_after_the_dispatch_changes_nothing(ground: Ground, 
     assert op.state == "completed" and ground.copy(op.conversation_id or "") == ground.canonical(op.conversation_id or "")
 
 
+# The turn in the log, from its beginning to its end
+
+
+def test_the_prompt_is_in_log_and_copy_while_the_answer_is_awaited(ground: Ground, worker: Worker) -> None:
+    """It is begun once `accepted` is on disk, before the id is shown; no sweep, no reader touches it while its worker lives (case 53)."""
+    seen: list[str] = []
+
+    def look(event: Mapping[str, Any]) -> None:
+        if event["type"] == "meta" and not seen:
+            name = str(event["conversation_id"])
+            assert worker.op.state == "accepted" and worker.world.registry.get(name) is not None
+            begun = ground.canonical(name)
+            log = transcript.parse(begun)
+            assert log.torn and (log.blocks[-1].section("prompt"), log.blocks[-1].attr("op")) == ("Hello there", worker.id)
+            assert ground.copy(name) == begun
+            other = ground.worker(folder="elsewhere")
+            swept = upkeep.sweep(other.world, other.custody, offline=True)
+            assert (swept.counts["sealed"], swept.counts["interrupted"], swept.failure) == (0, 0, None)
+            doc = other.document(other.view.operations[worker.id])
+            assert (doc["exit_code"], doc["answer"], doc["thinking"]) == (30, None, None)
+            assert ground.canonical(name) == begun
+            other.dies()
+            seen.append(name)
+    worker.front.says = look
+    op = worker.send("Hello there")
+    assert seen == [op.conversation_id] and op.state == "completed"
+    log = worker.log(seen[0])
+    assert [(b.number, b.state, b.ok) for b in log.blocks] == [(1, "completed", True)] and not log.problems
+    assert ground.copy(seen[0]) == ground.canonical(seen[0]) and log.blocks[0].attr("model") is not None
+
+
+def test_a_worker_killed_in_the_middle_of_its_answer_leaves_the_prompt(ground: Ground) -> None:
+    """TL-05, HY-05: the next writer seals it, the full turn names it, and what is shown is whole."""
+    ground.on("slow-answer", seconds=0.2)
+    worker = ground.worker()
+
+    def dies(event: Mapping[str, Any]) -> None:
+        if event["type"] == "meta":
+            raise KeyboardInterrupt
+    worker.front.says = dies
+    with pytest.raises(KeyboardInterrupt):
+        worker.send("Hello there")
+    op = worker.op
+    name = op.conversation_id or ""
+    worker.dies()
+    assert transcript.parse(ground.canonical(name)).torn
+    until(lambda: all(c.turn is None or c.turn.done for c in ground.site.world.conversations.values()))
+    reader = ground.worker()
+    doc = reader.document(reader.view.operations[op.operation_id])
+    assert (doc["exit_code"], doc["answer"]) == (30, None), "begun is not answered"
+    assert reader.resume(operation=op.operation_id).slug == "ok"
+    assert [(b.number, b.state, b.section("prompt"), b.attr("supersedes")) for b in reader.turns(name)] == [
+        (1, "interrupted", "Hello there", None), (2, "completed", "Hello there", "1")]
+    assert [b.number for b in transcript.turns(reader.log(name))] == [2] and b"*(interrupted)*" in ground.canonical(name)
+    assert ground.copy(name) == ground.canonical(name)
+
+
+def test_a_completed_operation_whose_turn_was_only_begun_has_no_answer(ground: Ground, worker: Worker) -> None:
+    """A log restored from before its end: never an empty answer and exit 0."""
+    worker.front.says = lambda event: begun.append(ground.canonical(event["conversation_id"])) if event["type"] == "meta" else None
+    begun: list[bytes] = []
+    op = worker.send("Hello there")
+    (ground.path / "home" / "logs" / f"{op.conversation_id}.log").write_bytes(begun[0])
+    doc = worker.document()
+    assert (doc["exit_code"], doc["answer"]) == (31, None)
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_a_log_that_cannot_be_begun_does_not_end_the_turn(ground: Ground, full: bool) -> None:
+    """Case 46: the disk fills in the middle of a turn and is freed: a warning, and the whole turn at the end."""
+    disk = Full(ground)
+    worker = ground.worker(disk=disk)
+    if full:
+        worker.send("the one before")
+        disk.fills = "the turn"
+    else:
+        disk.fills = "its folder"
+    op = worker.send("Hello there")
+    assert op.state == "completed" and worker.front.of("warning")
+    log = worker.log(op.conversation_id or "")
+    assert [(b.state, b.section("prompt")) for b in log.blocks] == [("completed", "Hello there")] and not log.problems
+
+
+class Full(Quick):
+    """A disk on which the first write of a log's beginning fails."""
+
+    def __init__(self, ground: Ground) -> None:
+        self.ground, self.fills = ground, ""
+
+    def write(self, fd: int, data: bytes) -> int:
+        if self.fills and b"\n### prompt\n" in data and b"<!-- ask-gpt end" not in data:
+            self.fills = ""
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return super().write(fd, data)
+
+
+def test_a_turn_that_fails_keeps_what_was_said_and_how_far_it_was(ground: Ground, worker: Worker) -> None:
+    """TL-06: phase and class stand with the error, thinking and answer so far before it."""
+    ground.on("thinking", seconds=0.2)
+    ground.on("slow-answer", seconds=3.0)
+    worker.front.says = lambda event: worker.seat.session.__setattr__("dead", "killed") if event["type"] == "answer" else None
+    op = worker.send("Hello there, words enough for several pieces of an answer")
+    [turn] = worker.turns(op.conversation_id or "")
+    assert turn.state == "interrupted" and turn.ok and [s.name for s in turn.sections] == ["prompt", "thinking", "answer", "error"]
+    assert (turn.section("answer") or "").startswith("You") and "Reading the question" in (turn.section("thinking") or "")
+    assert turn.sections[-1].attrs == (("class", "browser"), ("phase", "streaming"))
+
+
+def test_a_turn_that_never_left_says_so_in_a_log_of_its_own(ground: Ground, worker: Worker) -> None:
+    """TL-07."""
+    ground.on("draft", text="somebody's words")
+    op = worker.send("Hello there")
+    [turn] = worker.turns(f"failed-{op.operation_id}")
+    assert (turn.state, turn.section("prompt"), turn.section("answer")) == ("failed", "Hello there", None)
+    assert turn.sections[-1].attrs == (("class", "chat"), ("phase", "attaching"))
+    assert worker.log(f"failed-{op.operation_id}").header["operation"] == op.operation_id
+    assert worker.document()["log"] == f"./ask-gpt/failed-{op.operation_id}.log"
+
+
 # Files that cannot be written
 
 
@@ -165,20 +287,19 @@ def test_the_log_cannot_be_written_after_the_answer(ground: Ground) -> None:
     """34: it was sent; a later read back brings it."""
     disk = Quick()
     worker = ground.worker(disk=disk)
-    real = worker.world.logs.append
 
     def full(*args: object, **kwargs: object) -> None:
         raise Failure("state-unwritable", "no space left")
-    worker.world.logs.append = full  # type: ignore[method-assign]
+    worker.world.logs.finish = full  # type: ignore[method-assign]
     with pytest.raises(Failure) as why:
         worker.send()
     assert why.value.slug == "record-failed" and worker.op.state == "accepted" and len(ground.sends) == 1
     assert worker.document(slug="record-failed")["exit_code"] == 34
-    worker.world.logs.append = real  # type: ignore[method-assign]
     worker.dies()
     reader = ground.worker()
     found = reader.resume(operation=worker.id)
-    assert found.slug == "ok" and len(reader.turns(found.conversation_id or "")) == 1
+    begun, full_one = reader.turns(found.conversation_id or "")
+    assert found.slug == "ok" and (begun.state, full_one.state, full_one.attr("supersedes")) == ("interrupted", "completed", "1")
 
 
 @pytest.mark.parametrize("call", ["write", "fsync"])

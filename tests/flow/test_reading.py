@@ -71,7 +71,7 @@ def test_equal_prompts_are_two_turns(ground: Ground, worker: Worker, talk: str) 
 
 def test_the_turn_of_an_operation_is_tagged_only_through_its_receipt(ground: Ground, worker: Worker) -> None:
     """HY-07, HY-03: a turn of ours that a crash kept out of the log; one of the same text that is somebody's."""
-    worker.world.logs.append = lost  # type: ignore[method-assign,assignment]
+    worker.world.logs.begin = worker.world.logs.finish = lost  # type: ignore[method-assign,assignment]
     with pytest.raises(Failure):
         worker.send("the words")
     talk = worker.op.conversation_id or ""

@@ -95,11 +95,19 @@ def test_an_answer_is_read_as_the_json_has_it_and_thinking_too(ground: Ground, w
     assert "Reading the question" in doc["thinking"]
 
 
-@pytest.mark.parametrize("prompt", ["😀 👩‍👩‍👧 日本語 שלום\ttab  ", "\n\nblank lines at both ends\n\n", "x\n" * 200,
-                                    "lone \ud83d surrogate"])
+@pytest.mark.parametrize("prompt", ["😀 👩‍👩‍👧 日本語 שלום\ttab  ", "\n\nblank lines at both ends\n\n", "x\n" * 200])
 def test_every_text_reaches_the_server_as_it_is(ground: Ground, worker: Worker, prompt: str) -> None:
     op = worker.send(prompt)
     assert op.state == "completed" and ground.sends[0]["text"] == prompt
+
+
+@pytest.mark.parametrize(("prompt", "named"), [("nul \0 inside", "character 5 of the prompt is U+0000"),
+                                              ("\ud83d alone", "character 1 of the prompt is U+D83D")])
+def test_what_no_page_can_be_given_is_refused_before_any_row(ground: Ground, worker: Worker, prompt: str, named: str) -> None:
+    with pytest.raises(Failure) as why:
+        worker.send(prompt)
+    assert why.value.slug == "bad-input" and named in why.value.message and "nothing was sent" in why.value.message
+    assert (worker.browser.seats, ground.sends, worker.view.operations) == ([], [], {}) and not worker.files("home/spool")
 
 
 # Refusals before the click: nothing left, and the same id may send later
