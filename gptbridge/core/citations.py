@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from gptbridge.core.nodes import dict_of, list_of, text_of
@@ -24,7 +24,7 @@ from gptbridge.core.nodes import dict_of, list_of, text_of
 Link = tuple[str, str]  # title, URL
 
 _OPEN, _CLOSE, _SEP = "\ue200", "\ue201", "\ue202"
-_MARKS = re.compile("[\ue200-\ue204]")
+_POINTS = "\ue200\ue201\ue202\ue203\ue204"
 _NAME = r"turn\d+[A-Za-z_]+\d+"
 _SPAN = re.compile(
     rf"{_OPEN}(?P<kind>[A-Za-z_][\w-]*)(?:{_SEP}(?P<payload>[\[{{][^{_OPEN}{_CLOSE}]*|[^{_OPEN}{_CLOSE}\n]*))?{_CLOSE}"
@@ -84,7 +84,7 @@ def _markdown(links: Iterable[Link]) -> str:
     """`([Title](url), [Other](url))`, each URL once; safe inside a table cell; "" without links."""
     unique: dict[str, str] = {}
     for title, url in links:
-        unique.setdefault(_UNSAFE.sub(_quote, url), re.sub(r"([\\\[\]|`*_<])", r"\\\1", _MARKS.sub("", title)))
+        unique.setdefault(_UNSAFE.sub(_quote, url), re.sub(r"([\\\[\]|`*_<])", r"\\\1", _unmarked(title)))
     return "(" + ", ".join(f"[{title}]({url})" for url, title in unique.items()) + ")" if unique else ""
 
 
@@ -98,6 +98,23 @@ def _items(reference: dict[str, Any]) -> list[Link]:
             if link:
                 found.append(link)
     return found
+
+
+def _unmarked(text: str) -> str:
+    for point in _POINTS:
+        text = text.replace(point, "")
+    return text
+
+
+def _spans(text: str) -> Iterator[re.Match[str]]:
+    """As `_SPAN.finditer`, which would try every alternative at every code point of a text that may have a million."""
+    places = {first: text.find(first) for first in (_OPEN, "【")}
+    while (start := min((place for place in places.values() if place >= 0), default=-1)) >= 0:
+        match = _SPAN.match(text, start)
+        if match is not None:
+            yield match
+        at = match.end() if match is not None else start + 1
+        places = {first: place if place < 0 or place >= at else text.find(first, at) for first, place in places.items()}
 
 
 def _entity(payload: str) -> str:
@@ -147,7 +164,7 @@ class _Resolver:
         links = _items(reference) or [self.by_name[name] for name in _REF.findall(payload) if name in self.by_name]
         alt = text_of(reference.get("alt")) or ""
         if not links and ("](http" in alt or reference.get("type") == "alt_text"):
-            return _MARKS.sub("", alt)
+            return _unmarked(alt)
         return _markdown(links)
 
 
@@ -157,12 +174,12 @@ def resolve(text: str, metadata: dict[str, Any] | None = None, sources: Sources 
     Around a removed span one blank goes, so that none is doubled or left before a full stop; a link that touches a word gets
     one before it.
     """
-    if "†" not in text and not _MARKS.search(text):
+    if "†" not in text and not any(point in text for point in _POINTS):
         return text
     answer = _Resolver(text, metadata or {}, sources)
     out: list[str] = []
     at = 0
-    for match in _SPAN.finditer(text):
+    for match in _spans(text):
         before, after = text[at : match.start()], text[match.end() : match.end() + 1]
         out.append(before)
         at = match.end()
@@ -178,4 +195,4 @@ def resolve(text: str, metadata: dict[str, Any] | None = None, sources: Sources 
         if new:
             out.append(new)
     out.append(text[at:])
-    return _MARKS.sub("", "".join(out))
+    return _unmarked("".join(out))

@@ -7,6 +7,7 @@ are added here. Fails closed: state-corrupt (18), state-unwritable (19), bad-con
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -24,6 +25,7 @@ from gptbridge.edge.locks import Lock
 NAME = "ledger.jsonl"
 LIMIT_BYTES = 64 * 2**20
 LOSS_S = 300.0
+_BROKEN = (BrokenHistory, KeyError, ValueError, TypeError)  # what a fold of records that no writer of ours made may raise
 _LEADING = ("operation_id", "state", "epoch")  # a line reads in this order: seq, sum, at, these, pid, actor, reason, what the state adds
 
 
@@ -50,17 +52,41 @@ class LedgerFile:
         return self._fold(self._journal.read())
 
     def history(self, operation_id: str) -> Operation | None:
-        """One operation with all its transitions."""
-        scan = self._whole()
-        rows = [(r.seq, r.fields) for r in scan.records if r.fields.get("operation_id") == operation_id]
-        return self._checked(lambda: records.fold(rows, with_history=True, lossy_until=_accepted_loss(scan)[0])).get(operation_id)
+        """One operation with all its transitions, from its own lines alone; of a damaged file those that are left, as `readable`."""
+        view, failure = self.readable()
+        found = self._journal.mentioning(b'"operation_id":' + json.dumps(operation_id).encode("ascii"))
+        rows = sorted({r.seq: r.fields for r in found if r.fields.get("operation_id") == operation_id}.items())
+        lossy = view.last_seq if failure else view.loss_seq
+        return self._checked(lambda: records.fold(rows, with_history=True, lossy_until=lossy)).get(operation_id)
+
+    def readable(self) -> tuple[View, Failure | None]:
+        """Whatever can be read, for a person to look at, and why nothing may be decided on it: damage or lost records, where there are
+        any. Then an operation may be missing, or have gone further than it shows."""
+        try:
+            view = self.view()
+        except Failure as failure:
+            try:
+                rows = self._bare().records
+                return records.fold(((r.seq, r.fields) for r in rows), lossy_until=rows[-1].seq if rows else 0), failure
+            except (Failure, *_BROKEN):
+                raise failure from None
+        try:
+            self._refuse_loss(view)
+        except Failure as failure:
+            return view, failure
+        return view, None
+
+    @property
+    def torn_size(self) -> int:
+        """Bytes of a record that was never committed, at the file's end; the next writer seals them."""
+        return self._journal.read().torn_size
 
     def transact(self, decide: Callable[[View], Sequence[Mapping[str, Any]]]) -> View:
         assert self._lock is not None
         with self._lock.hold():
             scan = self._read()
             view = self._fold(scan)
-            self._refuse_loss(scan, view)
+            self._refuse_loss(view)
             rows = [dict(row) for row in decide(view)]
             if not rows:
                 return view
@@ -74,7 +100,7 @@ class LedgerFile:
             appended = self._journal.append_all(stamped, expect=scan.next_seq, despite_damage=True)  # `_read` refused what counts
             if appended.sealed:
                 self._warn(f"{NAME}: sealed a torn end of {appended.sealed} bytes that a dead writer left; nothing acknowledged was lost")
-            return self._fold(self._journal.read())
+            return self._fold(self._journal.seen)
 
     def reopen(self) -> None:
         self._journal.reopen()
@@ -119,7 +145,7 @@ class LedgerFile:
         with self._lock.hold():
             scan = self._read()
             view = self._fold(scan)
-            self._refuse_loss(scan, view)
+            self._refuse_loss(view)
             gone = records.prunable(view, ended_before)[:limit]
             if gone:
                 first = {**records.first_record(view.site or self._site or "", records.rfc3339(self._host.wall())),
@@ -132,11 +158,14 @@ class LedgerFile:
                 self._fold(self._journal.read())
             return gone
 
-    def checkpoint(self) -> None:
-        """Keep the view, if many records lie behind the kept one; outside of every transaction, and never an error."""
-        scan = self._journal.read()
-        if len(scan.records) > checkpoint.BEHIND and not _open_damage(scan):
-            checkpoint.store(self._home, self._journal, scan, self._fold(scan))
+    def keep(self, behind: int = checkpoint.BEHIND) -> None:
+        """Keep the view, if more than `behind` records lie behind the kept one; outside of every transaction, and never an error."""
+        try:
+            scan = self._journal.read()
+            if len(scan.records) > behind and not scan.damage:
+                checkpoint.store(self._home, self._journal, scan, self._fold(scan))
+        except Failure:
+            return
 
     def _whole(self) -> Scan:
         """Every record from the file's start, whatever view was kept."""
@@ -152,7 +181,7 @@ class LedgerFile:
         _refuse_damage(scan)
         return scan
 
-    def _refuse_loss(self, scan: Scan, view: View) -> None:
+    def _refuse_loss(self, view: View) -> None:
         mark = self._mark()
         if view.last_seq < mark:
             raise Failure("state-corrupt", f"{NAME} ends at record {view.last_seq}, but the dispatch stamp knows of record {mark}: "
@@ -163,7 +192,7 @@ class LedgerFile:
         _refuse_damage(scan)
         grown = self._journal.beginnings == self._beginning
         rows = [(r.seq, r.fields) for r in scan.records[self._folded if grown else 0:]]
-        lossy = _accepted_loss(scan)[0]
+        lossy = next((seq for seq, fields in reversed(rows) if "accepted_loss" in fields), 0)
         self._view = self._checked(lambda: records.fold(rows, self._view if grown else None, lossy_until=lossy))
         self._beginning, self._folded = self._journal.beginnings, len(scan.records)
         if self._site is not None and self._view.site not in (None, self._site):
@@ -174,7 +203,7 @@ class LedgerFile:
     def _checked(self, fold: Callable[[], View]) -> View:
         try:
             return fold()
-        except (BrokenHistory, KeyError, ValueError, TypeError) as error:
+        except _BROKEN as error:
             raise Failure("state-corrupt", f"{NAME}: {error}; nothing was sent", "keep the file and look at that record") from error
 
 

@@ -201,7 +201,7 @@ def _bound_account(w: World, conversation_id: str) -> str:
     registered = w.registry.get(conversation_id)
     if registered is not None:
         return registered.account
-    for op in w.ledger.view().operations.values():
+    for op in w.ledger.view().of_conversation(conversation_id):
         if op.conversation_id == conversation_id and op.sent == "yes" and op.account is not None:
             return op.account
     raise Failure("unknown-conversation", f"conversation {conversation_id} is not in the registry of this home",

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from gptbridge.core.errors import Failure
     from gptbridge.core.ledger import View
     from gptbridge.edge.home import Home
     from gptbridge.edge.host import Host
@@ -46,12 +47,18 @@ class Store:
     @cached_property
     def ledger(self) -> LedgerFile:
         from gptbridge.edge.ledger_file import LedgerFile
+        from gptbridge.edge.stamps import StampFile
 
-        return LedgerFile(self.home, self.host)
+        return LedgerFile(self.home, self.host, mark=StampFile(self.home).mark)
 
     @cached_property
     def view(self) -> View:
         return self.ledger.view()
+
+    @cached_property
+    def readable(self) -> tuple[View, Failure | None]:
+        """For what is only shown: of a damaged ledger what is left, and what is wrong with it."""
+        return self.ledger.readable()
 
     @cached_property
     def logs(self) -> LogFiles:
