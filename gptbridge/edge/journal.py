@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Protocol
 
 from gptbridge.core.errors import Failure
 from gptbridge.core.record import SEAL, BadLine, Record, Scan, Stale, decode, encode, scan, whole_lines
-from gptbridge.edge.disk import Disk, FsyncFailed, component, named, private, read_from, regular, sync, write_once
+from gptbridge.edge.disk import CHUNK, Disk, FsyncFailed, component, named, private, read_from, regular, sync, write_once
 from gptbridge.edge.files import read_bytes, temporary
 
 _PIECE = 1 << 22
