@@ -77,10 +77,11 @@ def test_no_prompt_stands_in_the_ledger() -> None:
 
 
 def test_the_registry() -> None:
-    scan = record.scan((SPECIMENS / "home" / "conversations.jsonl").read_bytes())
+    data = (SPECIMENS / "home" / "conversations.jsonl").read_bytes()
+    scan = record.scan(data)
     assert not scan.damage and not scan.torn
-    found = registry.fold(scan.pairs())
-    assert [known.document() for known in found.values()] == result("list")["conversations"]
+    found = registry.newest(filter(None, map(registry.glance, data.splitlines()[::-1])))
+    assert [known.document() for known in found] == result("list")["conversations"]
     exported = (SPECIMENS / "results" / "list-export.jsonl").read_text("ascii").splitlines()
     assert [json.loads(line) for line in exported] == result("list")["conversations"]
 

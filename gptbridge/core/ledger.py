@@ -15,7 +15,8 @@ Pure. `fold` raises `Failure("state-corrupt")` for a newer format and `BrokenHis
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from copy import copy
 from dataclasses import dataclass, field
 from dataclasses import fields as dataclass_fields
@@ -26,6 +27,7 @@ from gptbridge.core import lifecycle
 from gptbridge.core.errors import EXITS, Failure, Retry, Sent
 from gptbridge.core.lifecycle import Facts, IllegalStep, Role, State
 from gptbridge.core.operation import NEW, time_of
+from gptbridge.core.snapshot import Deferred, Rows, pack, unpack
 
 FORMAT = "ask-gpt-ledger"
 VERSION = 1
@@ -141,6 +143,8 @@ class View:
     """The fold of a whole ledger. `operations` in order of first admission; `floor` epoch seconds (0.0 = nothing pruned).
 
     `loss_seq`, `loss_at`, `loss_until`: the last record that accepts a loss, when it was accepted, and until when new work waits for it.
+    `open`: the ids of those that are not settled. Of a kept view most rows are still text: ask for one, for what is open, for those that
+    mention a word, or for the newest, rather than for all.
     """
 
     site: str | None = None
@@ -150,8 +154,9 @@ class View:
     loss_seq: int = 0
     loss_at: float = 0.0
     loss_until: float = 0.0
-    operations: dict[str, Operation] = field(default_factory=dict)
-    receipts: dict[tuple[str, str], str] = field(default_factory=dict)
+    operations: Rows[Operation] = field(default_factory=Rows)
+    open: dict[str, None] = field(default_factory=dict)
+    receipts: MutableMapping[tuple[str, str], str] = field(default_factory=dict)
 
     def get(self, operation_id: str) -> Operation | None:
         return self.operations.get(operation_id)
@@ -160,19 +165,35 @@ class View:
         """Its admission lies before an accepted loss: records that show how far it went may be among the lost ones."""
         return op.order <= self.loss_seq
 
+    def unsettled(self) -> list[Operation]:
+        """Those that have not ended, or whose stop has not; the first admitted first."""
+        return sorted((self.operations[operation_id] for operation_id in self.open), key=admission)
+
     def unresolved(self) -> list[Operation]:
-        return [op for op in self.operations.values() if not op.ended]
+        return [op for op in self.unsettled() if not op.ended]
 
     def uncertain(self) -> list[Operation]:
-        return [op for op in self.operations.values() if op.state is State.UNCERTAIN]
+        return [op for op in self.unresolved() if op.state is State.UNCERTAIN]
+
+    def newest_first(self) -> Iterator[Operation]:
+        """By admission."""
+        return self.operations.highest_first(admission)
 
     def of_conversation(self, conversation_id: str) -> list[Operation]:
-        return [op for op in self.operations.values() if op.conversation_id == conversation_id or op.target == conversation_id]
+        return [op for op in self.operations.mentioning(conversation_id) if conversation_id in (op.conversation_id, op.target)]
+
+    def of_prompt(self, prompt_sha256: str | None) -> list[Operation]:
+        rows = self.operations.values() if prompt_sha256 is None else self.operations.mentioning(prompt_sha256)
+        return [op for op in rows if op.prompt_sha256 == prompt_sha256]
+
+    def of_folder(self, folder: str) -> list[Operation]:
+        """Those that were started in that working folder (its digest)."""
+        return [op for op in self.operations.mentioning(folder) if op.folder == folder]
 
     def by_message(self, message_id: str) -> Operation | None:
         """The operation to which a receipt or a recorded message id binds this native id; never by text."""
         wanted = message_id.lower()
-        return next((op for op in self.operations.values() if wanted in op.message_ids()), None)
+        return next((op for op in self.operations.mentioning(wanted) if wanted in op.message_ids()), None)
 
 
 def first_record(site: str, at: str) -> dict[str, Any]:
@@ -213,10 +234,11 @@ def fold(records: Iterable[tuple[int, Fields]], view: View | None = None, *, wit
 
 
 # Notes and facts copied as they stand when a record names them.
-_COPIED = ("kind", "target", "fingerprint", "prompt_sha256", "prompt_bytes", "effort", "model", "account", "folder", "attempt", "ready_at",
-           "blocking_reason", "user_message_id", "parent_message_id", "site_message_id", "request", "conversation_id", "turn_id", "turn",
-           "turn_ended_at", "stop", "stop_at", "stop_phase", "front", "shown_at", "looked_at", "error", "durable", "refusal", "title",
-           "site_model", "site_effort")
+_COPIED = frozenset({
+    "kind", "target", "fingerprint", "prompt_sha256", "prompt_bytes", "effort", "model", "account", "folder", "attempt", "ready_at",
+    "blocking_reason", "user_message_id", "parent_message_id", "site_message_id", "request", "conversation_id", "turn_id", "turn",
+    "turn_ended_at", "stop", "stop_at", "stop_phase", "front", "shown_at", "looked_at", "error", "durable", "refusal", "title",
+    "site_model", "site_effort"})
 _ATTEMPT = ("ready_at", "blocking_reason", "error", "stop", "stop_at", "stop_phase", "front", "refusal", "request", "completed_at")
 
 
@@ -248,15 +270,19 @@ def _apply(view: View, seq: int, fields: Fields, with_history: bool, fresh: set[
             op.durable, op.queued_at, op.order = False, at, seq
     if to is not State.QUEUED:
         op.blocking_reason = None  # exists only while queued
-    for name in _COPIED:
-        if name in fields:
-            setattr(op, name, fields[name])
+    for name, value in fields.items():
+        if name in _COPIED:
+            setattr(op, name, value)
     if before is not to:
         stamp = f"{to.value}_at"
         if stamp in ("claimed_at", "dispatched_at", "accepted_at", "completed_at", "uncertain_at"):
             setattr(op, stamp, at)
     op.state, op.seq, op.updated_at = to, seq, at
     op.epoch = str(fields.get("epoch", op.epoch))
+    if op.ended and op.stop_phase != "dispatched":
+        view.open.pop(operation_id, None)
+    else:
+        view.open[operation_id] = None
     if op.conversation_id and to in (State.ACCEPTED, State.COMPLETED):
         for message_id in op.message_ids():
             owner = view.receipts.setdefault((op.conversation_id, message_id), operation_id)
@@ -347,28 +373,44 @@ def raised_floor(view: View, gone: Iterable[str]) -> float:
     return max([view.floor, *(time_of(operation_id) for operation_id in gone)])
 
 
-def dump(view: View) -> dict[str, Any]:
-    """The view as JSON values, for a checkpoint; `load` gives it back. A row holds what differs from the defaults."""
-    rows = [{name: value for name, value in vars(op).items() if value is not None and name != "history"}
-            for op in view.operations.values()]
-    return {"names": _NAMES, "view": {name: getattr(view, name) for name in _FACTS}, "rows": rows}
+def admission(op: Operation) -> int:
+    return op.order
 
 
-def load(kept: Mapping[str, Any]) -> View:
-    """Raises KeyError, TypeError or ValueError for what `dump` of this version does not give."""
-    if kept["names"] != _NAMES:
+def dump(view: View, facts: Mapping[str, Any]) -> bytes:
+    """The view for a checkpoint, with what the keeper has to say of it; `load` gives both back. ValueError for what cannot be kept."""
+    head = {**facts, "names": _NAMES, "view": {name: getattr(view, name) for name in _FACTS}}
+    receipts = [[*receipt, operation_id] for receipt, operation_id in view.receipts.items()]
+    return pack(KEPT, head, receipts, view.operations.lines(admission, _kept), view.open.__contains__)
+
+
+def load(data: bytes) -> tuple[dict[str, Any], View]:
+    """(facts, view) of a checkpoint; KeyError, TypeError or ValueError for what `dump` of this version does not give."""
+    facts, receipts, rows = unpack(KEPT, data)
+    if facts["names"] != _NAMES:
         raise ValueError("another version's view")
-    view = View(**{name: kept["view"][name] for name in _FACTS})
-    for row in kept["rows"]:
-        row["state"] = state = State(row["state"])
-        op = object.__new__(Operation)
-        op.__dict__ = row
-        view.operations[row["operation_id"]] = op
-        if (state is State.ACCEPTED or state is State.COMPLETED) and op.conversation_id:
-            for message_id in op.message_ids():
-                view.receipts[(op.conversation_id, message_id)] = op.operation_id
-    return view
+    return facts, View(**{name: facts["view"][name] for name in _FACTS}, operations=Rows(rows, _loaded, facts["open"]),
+                       open=dict.fromkeys(facts["open"]),
+                       receipts=Deferred(lambda: {(place, message): owner for place, message, owner in json.loads(receipts)}))
 
 
-_FACTS = [one.name for one in dataclass_fields(View) if one.name not in ("operations", "receipts")]
+def _kept(op: Operation) -> dict[str, Any]:
+    """What differs from the defaults; `ids`: message ids as they are looked for, where they are written in another case."""
+    row = {name: value for name, value in vars(op).items() if name != "history" and (value is not None or name in _NEVER_NONE)}
+    ids = sorted(op.message_ids() - {op.user_message_id, op.site_message_id})
+    return {**row, "ids": ids} if ids else row
+
+
+def _loaded(text: bytes) -> Operation:
+    row = json.loads(text)
+    row.pop("ids", None)
+    row["state"] = State(row["state"])
+    op = object.__new__(Operation)
+    op.__dict__ = row
+    return op
+
+
+KEPT = "ask-gpt-ledger-check/2"
+_NEVER_NONE = {one.name for one in dataclass_fields(Operation) if one.default is not None}
+_FACTS = [one.name for one in dataclass_fields(View) if one.name not in ("operations", "open", "receipts")]
 _NAMES = [*_FACTS, *(one.name for one in dataclass_fields(Operation))]

@@ -88,6 +88,10 @@ class Ledger(Protocol):
         """After a failed append: the live witness may open the file anew; the next append seals the torn tail first."""
         ...
 
+    def keep(self) -> None:
+        """Make the next start quick, where much was appended since the last time; between transactions, and never an error."""
+        ...
+
     @property
     def sound(self) -> bool:
         """False after a failed append that no later one made good: what `view` shows may never reach the disk."""

@@ -120,7 +120,7 @@ def decode(line: bytes) -> tuple[int, dict[str, Any]]:
     found = _LINE.fullmatch(line)
     if found is None:
         raise BadLine("NUL bytes" if b"\0" in line else "no record")
-    if _checksum(line[: found.start(2)], line[found.end(2) :]).encode("ascii") != found[2]:
+    if not intact(line, found.start(2), found.end(2)):
         raise BadLine("a wrong checksum")
     try:
         fields = _STRICT.decode("{" + found[3][1:].decode("ascii") + "}")
@@ -149,6 +149,16 @@ def _swallowed(torn: bytes) -> bool:
     return torn[end : end + 1] not in (b"", b"\0")
 
 
+def is_sealed(line: bytes) -> bool:
+    """Whether a line (without its LF) is a torn one that a later writer ended: harmless, it was never committed."""
+    return line.endswith(_MARK) and not _swallowed(line[: -len(_MARK)])
+
+
+def intact(line: bytes, before: int, behind: int) -> bool:
+    """Whether a line's sum, the 8 digits from `before` to `behind`, is that of its bytes."""
+    return b"%08x" % zlib.crc32(line[behind:], zlib.crc32(line[:before])) == line[before:behind]
+
+
 def scan(data: bytes, *, first_seq: int = 1, after: Scan | None = None) -> Scan:
     """Read a whole file, or with `after` only the bytes from `after.clean_size` on, and return the view of the whole.
 
@@ -165,7 +175,7 @@ def scan(data: bytes, *, first_seq: int = 1, after: Scan | None = None) -> Scan:
         line_no += 1
         start, offset = offset, offset + len(line) + 1
         if line.endswith(_MARK):
-            if _swallowed(line[: -len(_MARK)]):
+            if not is_sealed(line):
                 damage.append(Damage(line_no, start, "a record without its line end"))
             continue
         try:
@@ -191,15 +201,13 @@ def scan(data: bytes, *, first_seq: int = 1, after: Scan | None = None) -> Scan:
     return Scan(tuple(records), expected + bad, len(tail), offset, tuple(damage), line_no, bad)
 
 
-def tail_lines(chunk: bytes, *, whole: bool) -> tuple[list[bytes], int]:
-    """For reading backwards: the lines of a chunk that ends at the file's end or at a line's end, newest first, and the
-    offset in the chunk where they begin (its length when it holds no whole line: take a larger chunk).
+def whole_lines(chunk: bytes, *, whole: bool) -> tuple[int, int]:
+    """For reading backwards: where the whole lines of a chunk begin and end that itself ends at the file's end or at a line's end. When
+    it holds none, both are its length: take a larger chunk (or none is left).
 
     whole: the chunk begins at the file's start, so that its first line is whole too. Bytes behind the last LF are left out.
     For display only: reading backwards does not check that the numbers are contiguous.
     """
     end = chunk.rfind(b"\n") + 1
     start = 0 if whole else chunk.find(b"\n") + 1 or len(chunk)
-    if start >= end:
-        return [], 0 if whole else len(chunk)
-    return chunk[start:end].split(b"\n")[-2::-1], start
+    return (start, end) if start < end else (0, 0) if whole else (len(chunk), len(chunk))

@@ -1,19 +1,22 @@
 """What the registry of conversations means: one record per line, the latest of an id counts, an id never changes its account.
 
 Format `ask-gpt-registry/1`; fields `account`, `conversation_id`, `title`, `provisional`, `url`, `created_at`, `origin` (`own`,
-`bootstrap`, `imported`) and `at`, the time of the record. Pure; `fold` raises `Failure("state-corrupt")` for an account conflict.
+`bootstrap`, `imported`) and `at`, the time of the record. Pure; an account conflict
+is `Failure("state-corrupt")`.
 """
 
 from __future__ import annotations
 
 import fnmatch
+import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from gptbridge.core.errors import Failure
 from gptbridge.core.ledger import check_format
+from gptbridge.core.record import decode, intact
 
 FORMAT = "ask-gpt-registry"
 VERSION = 1
@@ -61,46 +64,62 @@ def read(fields: Mapping[str, Any]) -> Conversation | None:
         updated_at=fields.get("at"), origin=str(fields.get("origin", "own")))
 
 
-def fold(records: Iterable[tuple[int, Mapping[str, Any]]]) -> dict[str, Conversation]:
-    """All records in order -> the latest per id, oldest record first (the newest record of an id moves it to the end)."""
-    latest: dict[str, Conversation] = {}
-    for seq, fields in records:
-        found = read(fields)
-        if found is None:
-            continue
-        before = latest.pop(found.conversation_id, None)
-        if before is not None and before.account != found.account:
-            raise conflict(found.conversation_id, seq)
-        latest[found.conversation_id] = found
-    return latest
+class Glance(NamedTuple):
+    """What a list needs to know of a record; `line` is all of it."""
+
+    seq: int
+    account: str
+    conversation_id: str
+    title: str
+    at: str | None
+    line: bytes
+
+    def conversation(self) -> Conversation:
+        found = read(decode(self.line)[1])
+        assert found is not None
+        return found
 
 
-def newest(records: Iterable[tuple[int, Mapping[str, Any]]], limit: int | None, *, account: str | None = None,
-           every_account: bool = False, keep: Callable[[Conversation], bool] | None = None) -> list[Conversation]:
-    """The newest `limit` conversations from records given newest first; stops reading as soon as it has them.
+# The beginning of a record as `Conversation.fields` writes it; any other is decoded as a whole.
+_ROW = re.compile(rb'\{"seq":([1-9][0-9]{0,15}),"sum":"([0-9a-f]{8})","at":"([^"\\]*)","account":"([^"\\]*)",'
+                  rb'"conversation_id":"([^"\\]*)","title":"((?:[^"\\]|\\.)*)",[ -~]*\}')
+
+
+def glance(line: bytes) -> Glance | None:
+    """One record of which only the few facts are taken out; None as `read`, BadLine as `decode`."""
+    found = _ROW.fullmatch(line)
+    if found is None or not intact(line, found.start(2), found.end(2)):
+        seq, fields = decode(line)
+        whole = read(fields)
+        if whole is None:
+            return None
+        return Glance(seq, whole.account, whole.conversation_id, whole.title, whole.updated_at or whole.created_at, line)
+    seq_, _, at, account, conversation_id, title = found.groups()
+    return Glance(int(seq_), str(account, "ascii"), str(conversation_id, "ascii"),
+                  json.loads(b'"' + title + b'"') if b"\\" in title else str(title, "ascii"), str(at, "ascii"), line)
+
+
+def newest(glances: Iterable[Glance], *, account: str | None = None, every_account: bool = False,
+           keep: Callable[[Glance], bool] | None = None) -> Iterator[Conversation]:
+    """The conversations by their newest record, from records given newest first; reads on only as it is asked for more.
 
     Without `every_account` only those of `account`, or of the newest record's account when that is None.
     """
     seen: dict[str, str] = {}
-    found: list[Conversation] = []
-    for seq, fields in records:
-        conversation = read(fields)
-        if conversation is None:
+    accounts: dict[str, str] = {}  # each once: a million records name few
+    for found in glances:
+        before = seen.get(found.conversation_id)
+        if before is not None:
+            if before != found.account:
+                raise conflict(found.conversation_id, found.seq)
             continue
-        if conversation.conversation_id in seen:
-            if seen[conversation.conversation_id] != conversation.account:
-                raise conflict(conversation.conversation_id, seq)
-            continue
-        seen[conversation.conversation_id] = conversation.account
+        seen[found.conversation_id] = accounts.setdefault(found.account, found.account)
         if not every_account:
-            account = account or conversation.account
-            if conversation.account != account:
+            account = account or found.account
+            if found.account != account:
                 continue
-        if keep is None or keep(conversation):
-            found.append(conversation)
-            if limit is not None and len(found) >= limit:
-                break
-    return found
+        if keep is None or keep(found):
+            yield found.conversation()
 
 
 def conflict(conversation_id: str, seq: int) -> Failure:
@@ -108,14 +127,14 @@ def conflict(conversation_id: str, seq: int) -> Failure:
                    "look at that record; ask-gpt refuses to guess whose conversation it is")
 
 
-def title_filter(pattern: str) -> Callable[[Conversation], bool]:
+def title_filter(pattern: str) -> Callable[[Glance], bool]:
     """`list --search`: a Python regular expression, case-insensitive, anywhere in the title; else a shell pattern over all of it."""
     try:
         expression = re.compile(pattern, re.IGNORECASE)
-        return lambda conversation: expression.search(conversation.title) is not None
+        return lambda found: expression.search(found.title) is not None
     except re.error:
         glob = re.compile(fnmatch.translate(pattern), re.IGNORECASE)
-        return lambda conversation: glob.match(conversation.title) is not None
+        return lambda found: glob.match(found.title) is not None
 
 
 def provisional_title(prompt: str) -> str:

@@ -1,15 +1,19 @@
-"""A kept view of the ledger's beginning, `ledger.check`, so that a long ledger is not parsed anew by every command.
+"""Kept results of reading a journal's beginning, so that a long one is not read anew by every command.
 
-It decides nothing: it names how many bytes it covers and their checksum, and counts only while the file still begins with just these
-bytes, so damage anywhere in them is seen as ever (the whole file is parsed then). It may be deleted at any time. Failing to write it is no
-error; it is written outside of every transaction.
+They decide nothing: each names how many bytes it covers and their checksum, and counts only while the file still begins with just these
+bytes, so damage anywhere in them is seen as ever (the whole file is read then). They may be deleted at any time. Failing to write one is
+no error; it is written outside of every transaction.
 
-Format, one JSON object: {"format":"ask-gpt-ledger-check/1","size":N,"crc":N,"next_seq":N,"lines":N,"view":{...}}
+`ledger.check` holds the fold (core/ledger.py's `dump`) with the facts `size`, `crc`, `next_seq`, `lines`. `conversations.check` holds only
+these facts: {"format":"ask-gpt-registry-check/1","size":N,"crc":N,"next_seq":N,"lines":N,"sum":"<8 hex>"}, `sum` the CRC-32 of the rest.
 """
 
 from __future__ import annotations
 
 import json
+import zlib
+from collections.abc import Mapping
+from typing import Any
 
 from gptbridge.core import ledger as records
 from gptbridge.core.errors import Failure
@@ -19,9 +23,12 @@ from gptbridge.edge.files import read_bytes, replace
 from gptbridge.edge.home import Home
 from gptbridge.edge.journal import Journal
 
-NAME = "ledger.check"
-FORMAT = "ask-gpt-ledger-check/1"
-BEHIND = 512  # records; a shorter tail is parsed quickly enough
+LEDGER = "ledger.check"
+REGISTRY = "conversations.check"
+REGISTRY_FORMAT = "ask-gpt-registry-check/1"
+BEHIND = 512  # records; a shorter tail is read quickly enough
+
+_UNREADABLE = (Failure, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
 def load(home: Home, journal: Journal) -> View | None:
@@ -29,14 +36,9 @@ def load(home: Home, journal: Journal) -> View | None:
     if home.fd is None:
         return None
     try:
-        data = read_bytes(home.disk, home.fd, NAME)
-        kept = json.loads(data) if data else {}
-        if kept.get("format") != FORMAT:
-            return None
-        view = records.load(kept["view"])
-        known = Scan(next_seq=int(kept["next_seq"]), clean_size=int(kept["size"]), lines=int(kept["lines"]))
-        return view if journal.start_at(known.clean_size, int(kept["crc"]), known) else None
-    except (Failure, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        facts, view = records.load(read_bytes(home.disk, home.fd, LEDGER) or b"")
+        return view if _go_on(journal, facts) else None
+    except _UNREADABLE:
         return None  # a checkpoint that cannot be read is none
 
 
@@ -45,8 +47,42 @@ def store(home: Home, journal: Journal, scan: Scan, view: View) -> None:
     if scan.damage or scan.torn or view.last_seq + 1 != scan.next_seq:
         return
     try:
-        kept = {"format": FORMAT, "size": scan.clean_size, "crc": journal.checksum(scan.clean_size), "next_seq": scan.next_seq,
-                "lines": scan.lines, "view": records.dump(view)}
-        replace(home.disk, home.need(), NAME, json.dumps(kept, separators=(",", ":")).encode("ascii"))
+        replace(home.disk, home.need(), LEDGER, records.dump(view, _facts(journal, scan)))
+    except (Failure, OSError, ValueError):
+        return
+
+
+def load_registry(home: Home, journal: Journal) -> int:
+    """Let `journal` go on behind what was read once and found whole; how many lines that is."""
+    if home.fd is None:
+        return 0
+    try:
+        kept = json.loads(read_bytes(home.disk, home.fd, REGISTRY) or b"")
+        if kept.pop("sum") == _sum(kept) and kept["format"] == REGISTRY_FORMAT:
+            return int(kept["lines"]) if _go_on(journal, kept) else 0
+    except _UNREADABLE:
+        pass  # as for the ledger: it is none
+    return 0
+
+
+def store_registry(home: Home, journal: Journal, scan: Scan) -> None:
+    if scan.damage or scan.torn:
+        return
+    try:
+        kept = {"format": REGISTRY_FORMAT, **_facts(journal, scan)}
+        replace(home.disk, home.need(), REGISTRY, json.dumps({**kept, "sum": _sum(kept)}).encode("ascii") + b"\n")
     except (Failure, OSError):
         return
+
+
+def _facts(journal: Journal, scan: Scan) -> dict[str, Any]:
+    return {"size": scan.clean_size, "crc": journal.checksum, "next_seq": scan.next_seq, "lines": scan.lines}
+
+
+def _go_on(journal: Journal, facts: Mapping[str, Any]) -> bool:
+    known = Scan(next_seq=int(facts["next_seq"]), clean_size=int(facts["size"]), lines=int(facts["lines"]))
+    return journal.start_at(known.clean_size, int(facts["crc"]), known)
+
+
+def _sum(kept: Mapping[str, Any]) -> str:
+    return f"{zlib.crc32(json.dumps(kept, sort_keys=True).encode('ascii')):08x}"

@@ -8,7 +8,7 @@ A copy is replaced only by a log that holds all that is whole in it; one that is
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from gptbridge.core.errors import Failure
 from gptbridge.edge.disk import Disk
@@ -50,7 +50,7 @@ class CopyFolder:
                 self._cwd = None
         return self._fd
 
-    def replace(self, name: str, data: bytes) -> bool:
+    def replace(self, name: str, data: bytes | Iterable[bytes]) -> bool:
         """True when the file is there, whole."""
         return self._do(lambda fd: replace(self._disk, fd, name, data))
 

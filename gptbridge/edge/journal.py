@@ -9,18 +9,21 @@ The format of a line is core/record.py's. Fails closed: Failure names the file, 
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import os
+import sys
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol
 
 from gptbridge.core.errors import Failure
-from gptbridge.core.record import SEAL, BadLine, Record, Scan, Stale, decode, encode, scan, tail_lines
-from gptbridge.edge.disk import Disk, FsyncFailed, component, named, private, read_from, regular, sync, write_once
+from gptbridge.core.record import SEAL, BadLine, Record, Scan, Stale, decode, encode, scan, whole_lines
+from gptbridge.edge.disk import CHUNK, Disk, FsyncFailed, component, named, private, read_from, regular, sync, write_once
 from gptbridge.edge.files import read_bytes, temporary
 
+_PIECE = 1 << 22
 _MANY = 16  # records; from here on one replacement of the file is cheaper than an fsync for each
 
 
@@ -39,22 +42,25 @@ class Appended(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """What was read last: the view, the file it was in, and the bytes at both ends of it."""
+    """What was read last: the view, the file it was in, the bytes at both ends of it, and the CRC-32 of all its committed bytes."""
 
     scan: Scan
     inode: tuple[int, int]
     ends: tuple[bytes, bytes]
+    crc: int
 
 
 class Journal:
     """One append-only file of records. Reading needs no lock; every write asserts that this thread holds `lock`.
 
-    dir_fd: the folder, None for a home that does not exist (reads as empty).
+    dir_fd: the folder, None for a home that does not exist (reads as empty). keep: False for a file that may be too large for memory:
+    it is read by `piece` bytes, every record is checked and let go, and a Scan holds the last one at most.
     """
 
-    def __init__(self, disk: Disk, dir_fd: int | None, name: str, lock: Held) -> None:
+    def __init__(self, disk: Disk, dir_fd: int | None, name: str, lock: Held, *, keep: bool = True, piece: int = _PIECE) -> None:
         self.name = component(name)
         self._disk, self._dir, self._lock = disk, dir_fd, lock
+        self._width = None if keep else piece
         self._seen: _Seen | None = None
         self.beginnings = 0  # how often the file was read from its start: another number is another list of records
         self._failed = False  # a write broke off: no further one before `reopen`
@@ -66,37 +72,71 @@ class Journal:
         seen = self._look()
         return seen.scan if seen else Scan()
 
-    def checksum(self, size: int) -> int:
-        """crc32 of the first `size` bytes (of all, where there are fewer)."""
-        with named(self.name), self._open() as fd:
-            return zlib.crc32(read_from(self._disk, fd, 0, size)) if fd >= 0 else 0
+    @property
+    def seen(self) -> Scan:
+        """What `read` or an append saw last, where the lock was held since; else as `read`."""
+        return self._seen.scan if self._seen else self.read()
+
+    @property
+    def checksum(self) -> int:
+        """CRC-32 of the committed bytes as `read` found them last."""
+        return self._seen.crc if self._seen else 0
 
     def start_at(self, size: int, checksum: int, known: Scan) -> bool:
         """Go on from a view of the file's first `size` bytes that somebody kept; False, and nothing changed, where these bytes are not
         the ones of then. Later reads give the records behind them alone."""
         with named(self.name), self._open() as fd:
-            if fd < 0 or zlib.crc32(before := read_from(self._disk, fd, 0, size)) != checksum or len(before) != size:
+            if fd < 0:
                 return False
-            found = regular(self._disk, fd)
-            self._seen = _Seen(known, (found.st_dev, found.st_ino), (before[:512], before[-512:]))
+            found, crc, at = regular(self._disk, fd), 0, 0
+            while at < size and (part := self._disk.read(fd, min(CHUNK, size - at), at)):
+                crc, at = zlib.crc32(part, crc), at + len(part)
+            if (at, crc) != (size, checksum):
+                return False
+            self._seen = _Seen(known, (found.st_dev, found.st_ino), self._ends(fd, size), crc)
             return True
 
     def newest(self) -> Iterator[Record]:
         """Valid records, newest first, without reading the whole file; for display (damage is skipped, order is not checked)."""
+        for line, at in self.newest_lines():
+            try:
+                yield Record(*decode(line), at)
+            except BadLine:
+                continue
+
+    def newest_lines(self) -> Iterator[tuple[bytes, int]]:
+        """(line without its LF, offset), newest first, valid or not; bytes behind the last LF are left out."""
+        for at, block in self._backwards():
+            at += len(block)
+            for line in block.split(b"\n")[-2::-1]:
+                at -= len(line) + 1
+                yield line, at
+
+    def mentioning(self, text: bytes) -> Iterator[Record]:
+        """Valid records whose line holds `text`, newest first; no other line is looked at. For display, as `newest`."""
+        for at, block in self._backwards():
+            end = len(block)
+            while (hit := block.rfind(text, 0, end)) >= 0:
+                end = block.rfind(b"\n", 0, hit) + 1
+                try:
+                    yield Record(*decode(block[end:block.index(b"\n", hit)]), at + end)
+                except BadLine:
+                    continue
+
+    def _backwards(self) -> Iterator[tuple[int, bytes]]:
+        """(offset, whole lines) from the end of the file to its start, in growing steps."""
         with named(self.name), self._open() as fd:
             end, width = regular(self._disk, fd).st_size if fd >= 0 else 0, 1 << 14
             while end > 0:
                 begin = max(0, end - width)
-                lines, start = tail_lines(read_from(self._disk, fd, begin, end), whole=begin == 0)
-                at = begin + start + sum(len(line) + 1 for line in lines)
-                for line in lines:
-                    at -= len(line) + 1
-                    try:
-                        yield Record(*decode(line), at)
-                    except BadLine:
-                        continue
-                if lines or begin == 0:
-                    end = begin + start
+                chunk = read_from(self._disk, fd, begin, end)
+                start, stop = whole_lines(chunk, whole=begin == 0)
+                if start < stop:
+                    yield begin + start, chunk[start:stop]
+                if begin == 0:
+                    return
+                if start < stop:
+                    end, width = begin + start, min(2 * width, CHUNK)
                 else:
                     width *= 2
 
@@ -159,8 +199,28 @@ class Journal:
             seen = None
         if seen is None:
             self.beginnings += 1
-        new = scan(read_from(self._disk, fd, seen.scan.clean_size if seen else 0), after=seen.scan if seen else None)
-        return _Seen(new, inode, self._ends(fd, new.clean_size))
+        if seen and found.st_size == seen.scan.clean_size and not seen.scan.torn:
+            return seen
+        new, crc = self._scan(fd, seen)
+        return _Seen(new, inode, self._ends(fd, new.clean_size), crc)
+
+    def _scan(self, fd: int, seen: _Seen | None) -> tuple[Scan, int]:
+        """What the file holds now, read from behind `seen`; at once, or piece by piece where the records are not kept."""
+        found, crc = (seen.scan, seen.crc) if seen else (Scan(), 0)
+        width = self._width or sys.maxsize
+        while True:
+            at = found.clean_size
+            data = read_from(self._disk, fd, at, at + width)
+            last = len(data) < width
+            if not last and not (whole := data.rfind(b"\n") + 1):
+                width *= 2
+                continue
+            found = scan(data if last else data[:whole], after=found)
+            crc = zlib.crc32(memoryview(data)[:found.clean_size - at], crc)
+            if self._width:
+                found = dataclasses.replace(found, records=found.records[-1:])
+            if last:
+                return found, crc
 
     def _ends(self, fd: int, size: int) -> tuple[bytes, bytes]:
         return read_from(self._disk, fd, 0, min(size, 512)), read_from(self._disk, fd, max(0, size - 512), size)

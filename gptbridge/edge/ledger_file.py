@@ -8,6 +8,7 @@ home of another site.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -25,6 +26,7 @@ from gptbridge.edge.locks import Lock
 NAME = "ledger.jsonl"
 LIMIT_BYTES = 64 * 2**20
 LOSS_S = 300.0
+_BROKEN = (BrokenHistory, KeyError, ValueError, TypeError)  # what a fold of records that no writer of ours made may raise
 _LEADING = ("operation_id", "state", "epoch")  # a line reads in this order: seq, sum, at, these, pid, actor, reason, what the state adds
 
 
@@ -48,22 +50,46 @@ class LedgerFile:
 
     def view(self) -> View:
         """Everything committed now; damage is refused, since a view with a hole would lie."""
-        scan = self._journal.read()
-        self._refuse_emptied(scan)
-        return self._fold(scan)
+        view = self._fold(self._journal.read())
+        self._refuse_emptied(view.last_seq)
+        return view
 
     def history(self, operation_id: str) -> Operation | None:
-        """One operation with all its transitions."""
-        scan = self._whole()
-        rows = [(r.seq, r.fields) for r in scan.records if r.fields.get("operation_id") == operation_id]
-        return self._checked(lambda: records.fold(rows, with_history=True, lossy_until=_accepted_loss(scan)[0])).get(operation_id)
+        """One operation with all its transitions, from its own lines alone; of a damaged file those that are left, as `readable`."""
+        view, failure = self.readable()
+        found = self._journal.mentioning(b'"operation_id":' + json.dumps(operation_id).encode("ascii"))
+        rows = sorted({r.seq: r.fields for r in found if r.fields.get("operation_id") == operation_id}.items())
+        lossy = view.last_seq if failure else view.loss_seq
+        return self._checked(lambda: records.fold(rows, with_history=True, lossy_until=lossy)).get(operation_id)
+
+    def readable(self) -> tuple[View, Failure | None]:
+        """Whatever can be read, for a person to look at, and why nothing may be decided on it: damage or lost records, where there are
+        any. Then an operation may be missing, or have gone further than it shows."""
+        try:
+            view = self.view()
+        except Failure as failure:
+            try:
+                rows = self._bare().records
+                return records.fold(((r.seq, r.fields) for r in rows), lossy_until=rows[-1].seq if rows else 0), failure
+            except (Failure, *_BROKEN):
+                raise failure from None
+        try:
+            self._refuse_loss(view)
+        except Failure as failure:
+            return view, failure
+        return view, None
+
+    @property
+    def torn_size(self) -> int:
+        """Bytes of a record that was never committed, at the file's end; the next writer seals them."""
+        return self._journal.read().torn_size
 
     def transact(self, decide: Callable[[View], Sequence[Mapping[str, Any]]]) -> View:
         assert self._lock is not None
         with self._lock.hold():
             scan = self._read()
             view = self._fold(scan)
-            self._refuse_loss(scan, view)
+            self._refuse_loss(view)
             rows = [dict(row) for row in decide(view)]
             if not rows:
                 return view
@@ -72,19 +98,19 @@ class LedgerFile:
             at = records.rfc3339(self._host.wall())
             stamped = [{"at": at, **{key: row[key] for key in _LEADING if key in row}, "pid": self._host.pid,
                         **{key: value for key, value in row.items() if key not in _LEADING}} for row in rows]
-            if not scan.records:
+            if scan.next_seq == 1:
                 stamped.insert(0, records.first_record(self._site or "", at))
             appended = self._journal.append_all(stamped, expect=scan.next_seq, despite_damage=True)  # `_read` refused what counts
             if appended.sealed:
                 self._warn(f"{NAME}: sealed a torn end of {appended.sealed} bytes that a dead writer left; nothing acknowledged was lost")
-            return self._fold(self._journal.read())
+            return self._fold(self._journal.seen)
 
     def begin(self) -> None:
         assert self._lock is not None
         with self._lock.hold():
             scan = self._read()
-            self._refuse_loss(scan, self._fold(scan))
-            if not scan.records:
+            self._refuse_loss(self._fold(scan))
+            if scan.next_seq == 1:
                 first = records.first_record(self._site or "", records.rfc3339(self._host.wall()))
                 self._journal.append_all([first], expect=scan.next_seq, despite_damage=True)
 
@@ -125,14 +151,14 @@ class LedgerFile:
 
     def check(self) -> None:
         """Failure("state-corrupt") where a record that was acknowledged is gone and nobody has accepted that yet, naming the place."""
-        scan = self._read()
-        self._refuse_loss(scan, self._fold(scan))
+        self._refuse_loss(self._fold(self._read()))
 
     def is_damaged(self) -> bool:
         """Whether a record that was acknowledged is gone, and nobody has accepted that yet."""
         scan = self._journal.read()
         try:
-            return bool(_open_damage(scan)) or scan.next_seq - 1 < self._mark() or self._emptied(scan) is not None
+            last = scan.next_seq - 1
+            return bool(_open_damage(scan)) or last < self._mark() or self._emptied(last) is not None
         except Failure:
             return True  # a stamp that cannot be read: how far the ledger went is not known any more
 
@@ -145,7 +171,7 @@ class LedgerFile:
         with self._lock.hold():
             scan = self._read()
             view = self._fold(scan)
-            self._refuse_loss(scan, view)
+            self._refuse_loss(view)
             gone = records.prunable(view, ended_before)[:limit]
             if gone:
                 first = {**records.first_record(view.site or self._site or "", records.rfc3339(self._host.wall())),
@@ -158,11 +184,14 @@ class LedgerFile:
                 self._fold(self._journal.read())
             return gone
 
-    def checkpoint(self) -> None:
-        """Keep the view, if many records lie behind the kept one; outside of every transaction, and never an error."""
-        scan = self._journal.read()
-        if len(scan.records) > checkpoint.BEHIND and not _open_damage(scan):
-            checkpoint.store(self._home, self._journal, scan, self._fold(scan))
+    def keep(self, behind: int = checkpoint.BEHIND) -> None:
+        """Keep the view, if more than `behind` records lie behind the kept one; outside of every transaction, and never an error."""
+        try:
+            scan = self._journal.read()
+            if len(scan.records) > behind and not scan.damage:
+                checkpoint.store(self._home, self._journal, scan, self._fold(scan))
+        except Failure:
+            return
 
     def _whole(self) -> Scan:
         """Every record from the file's start, whatever view was kept."""
@@ -178,19 +207,20 @@ class LedgerFile:
         _refuse_damage(scan)
         return scan
 
-    def _refuse_loss(self, scan: Scan, view: View) -> None:
+    def _refuse_loss(self, view: View) -> None:
         mark = self._mark()
         if view.last_seq < mark:
             raise Failure("state-corrupt", f"{NAME} ends at record {view.last_seq}, but the dispatch stamp knows of record {mark}: "
                           "acknowledged records are gone; nothing was sent",
                           "restore the file; else ask-gpt ops accept-loss --because TEXT")
-        self._refuse_emptied(scan)
+        self._refuse_emptied(view.last_seq)
 
-    def _emptied(self, scan: Scan) -> str | None:
-        return traces.of_operations(self._home) if not scan.records and not scan.damage else None
+    def _emptied(self, last_seq: int) -> str | None:
+        """What tells of records, where an undamaged file holds none."""
+        return None if last_seq else traces.of_operations(self._home)
 
-    def _refuse_emptied(self, scan: Scan) -> None:
-        if (place := self._emptied(scan)) is not None:
+    def _refuse_emptied(self, last_seq: int) -> None:
+        if (place := self._emptied(last_seq)) is not None:
             raise Failure("state-corrupt", f"{NAME} holds no record, but {place} tells of operations that were recorded in it: "
                           "acknowledged records are gone; nothing was sent",
                           "restore the file; else ask-gpt ops accept-loss --because TEXT")
@@ -199,7 +229,7 @@ class LedgerFile:
         _refuse_damage(scan)
         grown = self._journal.beginnings == self._beginning
         rows = [(r.seq, r.fields) for r in scan.records[self._folded if grown else 0:]]
-        lossy = _accepted_loss(scan)[0]
+        lossy = next((seq for seq, fields in reversed(rows) if "accepted_loss" in fields), 0)
         self._view = self._checked(lambda: records.fold(rows, self._view if grown else None, lossy_until=lossy))
         self._beginning, self._folded = self._journal.beginnings, len(scan.records)
         if self._site is not None and self._view.site not in (None, self._site):
@@ -210,7 +240,7 @@ class LedgerFile:
     def _checked(self, fold: Callable[[], View]) -> View:
         try:
             return fold()
-        except (BrokenHistory, KeyError, ValueError, TypeError) as error:
+        except _BROKEN as error:
             raise Failure("state-corrupt", f"{NAME}: {error}; nothing was sent", "keep the file and look at that record") from error
 
 

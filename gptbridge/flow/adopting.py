@@ -54,7 +54,8 @@ def adopt(w: World, conversation_id: str, *, heed: Heed = lambda: None) -> Singl
             raise Failure("site-changed", f"conversation {conversation_id} is not as known ({why}); nothing was imported",
                           "update ask-gpt") from why
     view = w.ledger.view()
-    origin = "own" if any(op.conversation_id == conversation_id and op.sent == "yes" for op in view.operations.values()) else "imported"
+    ours = any(op.conversation_id == conversation_id and op.sent == "yes" for op in view.of_conversation(conversation_id))
+    origin = "own" if ours else "imported"
     item = Listed(conversation_id, listing.real_title(site.title), site.created_at, site.updated_at)
     new = False
 
@@ -76,5 +77,5 @@ def _owner(w: World, conversation_id: str) -> str | None:
     registered = w.registry.get(conversation_id)
     if registered is not None:
         return registered.account
-    return next((op.account for op in w.ledger.view().operations.values()
-                 if op.sent == "yes" and conversation_id in (op.conversation_id, op.target) and op.account is not None), None)
+    return next((op.account for op in w.ledger.view().of_conversation(conversation_id)
+                 if op.sent == "yes" and op.account is not None), None)

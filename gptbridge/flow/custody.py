@@ -159,7 +159,7 @@ class Custody:
             op = view.get(operation_id)
             if op is None or op.state is not State.QUEUED or op.epoch != self._w.owner.epoch or op.stop_at is not None:
                 return []
-            busy = any(o.in_flight and o.account == account for o in view.operations.values())
+            busy = any(o.in_flight and o.account == account for o in view.unresolved())
             if busy or not first(view):
                 return []
             done = True
@@ -280,7 +280,7 @@ class Custody:
         """Settle the rows of dead owners, each while holding its owner's slot (CR-20): queued is rejected, claimed and dispatched are
         uncertain, accepted stays. Run first by every command that admits, waits or dispatches. Running it twice changes nothing."""
         w = self._w
-        epochs = {op.epoch for op in w.ledger.view().operations.values() if _unsettled(op) and op.epoch != w.owner.epoch}
+        epochs = {op.epoch for op in w.ledger.view().unsettled() if _unsettled(op) and op.epoch != w.owner.epoch}
         if not epochs:
             return []
         with ExitStack() as stack:
@@ -289,7 +289,7 @@ class Custody:
 
             def decide(view: View) -> list[dict[str, Any]]:
                 moves = []
-                for op in view.operations.values():
+                for op in view.unsettled():
                     if op.epoch not in dead or not _unsettled(op):
                         continue
                     if op.state is State.ACCEPTED:
@@ -353,7 +353,7 @@ def _unsettled(op: Operation) -> bool:
 
 def waiting(view: View, target: str, account: str | None) -> int:
     """How many wait for that conversation; for new ones, for that account or before their account is known (AD-25)."""
-    return sum(1 for o in view.operations.values()
+    return sum(1 for o in view.unresolved()
                if o.waiting and o.target == target and (target != NEW or None in (account, o.account) or o.account == account))
 
 
@@ -375,8 +375,8 @@ def loss_is_fresh(until: float) -> Failure:
 def refuse_equal(view: View, payload: Payload, now: float) -> None:
     """A new operation equal in text and target to one whose fate nobody has seen: an outer wrapper that runs a prompt again because it
     thinks that the first run hangs. Only `--again` lifts it (design 4)."""
-    for op in view.operations.values():
-        if op.prompt_sha256 != payload.prompt_sha256 or op.target != payload.target:
+    for op in view.of_prompt(payload.prompt_sha256):
+        if op.target != payload.target:
             continue
         recent = op.state is State.UNCERTAIN and (
             op.looked_at is None or now - records.epoch_seconds(op.uncertain_at) < UNCERTAIN_S)

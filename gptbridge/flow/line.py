@@ -75,11 +75,11 @@ class Line:
         return pacing.remaining(stamp, now, self._gap, unchanged_for=now.boottime - self._seen_at, longest=self._w.settings.gap.longest)
 
     def blocked(self, view: View) -> bool:
-        return any(op.in_flight and op.account == self._account for op in view.operations.values())
+        return any(op.in_flight and op.account == self._account for op in view.unresolved())
 
     def before_us(self, view: View) -> Operation | None:
         """The first of the ready ones that was admitted before us and was not passed over."""
-        ready = [op for op in view.operations.values() if op.waiting and op.ready_at is not None and op.account == self._account
+        ready = [op for op in view.unresolved() if op.waiting and op.ready_at is not None and op.account == self._account
                  and op.order < self._op.order and op.operation_id not in self._passed]
         return min(ready, key=lambda op: op.order, default=None)
 

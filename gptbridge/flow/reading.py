@@ -135,7 +135,7 @@ def catch_up(w: World, custody: Custody, page: reconciling.Reader, conversation_
         if conversation_id in (op.conversation_id, op.target) or op.conversation_id is None:
             _settle_by_site(w, custody, document, site, op, conversation_id, actor)
     view = w.ledger.view()
-    if any(op.conversation_id == conversation_id and op.sent == "yes" for op in view.operations.values()):
+    if any(op.conversation_id == conversation_id and op.sent == "yes" for op in view.of_conversation(conversation_id)):
         # A crash between the receipt and the registry row must not leave a conversation of ours unknown.
         recording.register(w, conversation_id, account, site.title or "", site.created_at or w.clock.now().wall)
     added = recording.hydrate(w, site, conversation_id, account, view)
@@ -234,7 +234,7 @@ def _bound_account(w: World, conversation_id: str) -> str:
     registered = w.registry.get(conversation_id)
     if registered is not None:
         return registered.account
-    for op in w.ledger.view().operations.values():
+    for op in w.ledger.view().of_conversation(conversation_id):
         if op.conversation_id == conversation_id and op.sent == "yes" and op.account is not None:
             return op.account
     raise Failure("unknown-conversation", f"conversation {conversation_id} is not in the registry of this home",

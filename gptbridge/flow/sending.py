@@ -168,8 +168,7 @@ class Sending:
         facts = self._page.facts()
         self._check_place(facts)
         if facts.composer or facts.chips:
-            ours = {op.prompt_sha256 for op in self._w.ledger.view().operations.values()}
-            if facts.chips or draft_digest(facts.composer or "") not in ours:
+            if facts.chips or not self._w.ledger.view().of_prompt(draft_digest(facts.composer or "")):
                 raise Failure("needs-human", "the composer holds a draft that is not ours; nothing was sent",
                               "send or delete that draft in the browser, then run this again")
             self._page.clear()

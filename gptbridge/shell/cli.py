@@ -202,11 +202,15 @@ def help_text(request: requests.Help) -> str:
 
 
 def _said(reply: Reply, store: Store, as_json: bool, terminal: Terminal) -> int:
+    reads = reply.command in ("list", "show", "ops")
+    if reads and reply.failure is None and (as_json or not terminal.quiet):
+        reply.warnings += _trouble(store)
     if as_json:
         from gptbridge.core.result import Outcome, document
 
-        outcome = Outcome(reply.command, conversation=reply.conversation, block=reply.block, log=reply.log,
-                          log_canonical=reply.log_canonical, warnings=reply.warnings, extra=reply.extra)
+        slug = reply.failure.slug if reply.failure is not None else "ok"
+        outcome = Outcome(reply.command, slug, reply.failure, conversation=reply.conversation, block=reply.block, log=reply.log,
+                          log_canonical=reply.log_canonical, warnings=reply.warnings, extra={**reply.extra, **reply.more()})
         doc = document(outcome, **({"site": reply.site} if reply.site else {}))
         doc["account"], doc["title"] = doc["account"] or None, doc["title"] or None
         terminal.document(doc)
@@ -214,22 +218,38 @@ def _said(reply: Reply, store: Store, as_json: bool, terminal: Terminal) -> int:
         terminal.put(reply.data)
     for warning in reply.warnings:
         terminal.note(f"warning: {warning}")
-    if reply.command in ("list", "show", "ops"):
+    if reads:
         _uncertain(store, terminal)
+    if reply.failure is not None:
+        terminal.error(reply.failure)
+        return reply.failure.exit.code
     if terminal.broken is not None and not isinstance(terminal.broken, BrokenPipeError):
         terminal.say(f"ask-gpt: standard output cannot be written: {terminal.broken.strerror}")
         return EXITS["state-unwritable"].code
     return 0
 
 
+def _trouble(store: Store) -> list[str]:
+    """What would stop a send: said by every reading command, since a person may not send for days."""
+    try:
+        failure = store.readable[1]
+        torn = store.ledger.torn_size
+    except Failure as unreadable:
+        failure, torn = unreadable, 0
+    said = [f"{failure.message.rstrip('.')}; sending is refused: {failure.hint}"] if failure is not None else []
+    if torn:
+        said.append(f"ledger.jsonl ends in {torn} bytes of an unfinished record; the next writer seals them")
+    return said
+
+
 def _uncertain(store: Store, terminal: Terminal) -> None:
-    """The one line about operations of which nobody knows whether they left. A ledger that cannot be read says nothing here."""
+    """The one line about operations of which nobody knows whether they left (RP-14)."""
     if terminal.quiet:
         return
     try:
-        uncertain = store.view.uncertain()
+        uncertain = store.readable[0].uncertain()
     except Failure:
-        return
+        return  # `_trouble` has said it
     if uncertain:
         from gptbridge.core.result import sweep_line
 

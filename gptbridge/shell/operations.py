@@ -1,9 +1,12 @@
-"""`ops list` and `ops show`: the ledger, for people. Reads it and changes nothing.
+"""`ops list` and `ops show`: the ledger, for people. Reads it and changes nothing. Of a damaged one they show what is left, and fail.
 
 Listed newest admission first, one line for each: operation id, state, whether the message left, time of admission, conversation.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from gptbridge.core.errors import Failure
 from gptbridge.core.ledger import Operation, rfc3339
@@ -13,21 +16,31 @@ from gptbridge.flow import deciding
 from gptbridge.shell import resolve
 from gptbridge.shell.reply import Reply
 from gptbridge.shell.requests import OpsList, OpsShow
-from gptbridge.shell.store import Store
+from gptbridge.shell.store import Store, unsure
 from gptbridge.shell.terminal import line_text, whole_text
+
+OPEN = (State.QUEUED, State.CLAIMED, State.DISPATCHED, State.UNCERTAIN)  # operations in these have not ended
 
 
 def list_operations(request: OpsList, store: Store, tty: bool) -> Reply:
-    found = sorted(store.view.operations.values(), key=lambda op: op.order, reverse=True)
-    if request.state is not None:
-        found = [op for op in found if op.state.value == request.state]
-    if request.older_than is not None:
-        before = rfc3339(max(0.0, store.host.wall() - request.older_than))
-        found = [op for op in found if (op.queued_at or "") < before]
-    found = found[:request.limit]
+    found = list(islice(_asked_for(request, store), request.limit))
     lines = "".join(row_line(op, tty) for op in found)
     documents = [operation_document(op) for op in found]
-    return Reply("ops", lines.encode("utf-8", "surrogatepass"), {"operations": documents}, site=store.view.site)
+    view, failure = store.readable
+    return Reply("ops", lines.encode("utf-8", "surrogatepass"), {"operations": documents}, site=view.site, failure=failure)
+
+
+def _asked_for(request: OpsList, store: Store) -> Iterator[Operation]:
+    view, _ = store.readable
+    chosen: Iterable[Operation] = view.newest_first()
+    if request.state is not None:
+        if State(request.state) in OPEN:
+            chosen = reversed(view.unresolved())
+        chosen = (op for op in chosen if op.state.value == request.state)
+    if request.older_than is not None:
+        before = rfc3339(max(0.0, store.host.wall() - request.older_than))
+        chosen = (op for op in chosen if (op.queued_at or "") < before)
+    return iter(chosen)
 
 
 def row_line(op: Operation, tty: bool) -> str:
@@ -40,11 +53,12 @@ def _row(op: Operation) -> tuple[str, ...]:
 
 
 def show_operation(request: OpsShow, store: Store, tty: bool) -> Reply:
-    if store.operation(request.operation_id) is None:
-        raise deciding.unknown(store.view, request.operation_id)
     op = store.ledger.history(request.operation_id)
-    assert op is not None
-    reply = Reply("ops", extra={"operations": [operation_document(op, detail=True)]}, site=store.view.site)
+    view, failure = store.readable
+    failure = failure and unsure(request.operation_id, failure)
+    if op is None:
+        raise failure or deciding.unknown(view, request.operation_id)
+    reply = Reply("ops", extra={"operations": [operation_document(op, detail=True)]}, site=view.site, failure=failure)
     if request.prompt:
         text = store.spool.prompt(op.operation_id)
         if text is None:

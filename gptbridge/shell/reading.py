@@ -6,13 +6,14 @@ A title is somebody else's text: it stands in one line, whatever it holds. Fails
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 from gptbridge.core import registry
 from gptbridge.core.errors import Failure
-from gptbridge.core.registry import Conversation
+from gptbridge.core.registry import Conversation, Glance
 from gptbridge.shell.reply import Reply
 from gptbridge.shell.requests import List, Show
 from gptbridge.shell.store import Store
@@ -27,19 +28,40 @@ EXPORT = "conversations.jsonl"
 
 
 def list_conversations(request: List, store: Store, tty: bool) -> Reply:
-    """The newest N by their newest record; `--export` means all of them unless N is given."""
+    """The newest N by their newest record, read from the end of the registry; `--export` means all of them unless N is given."""
     limit = request.limit if request.limit is not None else (0 if request.export else DEFAULT_LIMIT)
-    found = registry.newest(store.registry.newest_first(), limit or None, every_account=request.every_account, keep=_filter(request))
-    documents = [conversation.document() for conversation in found]
+
+    def chosen() -> Iterator[Conversation]:
+        found = registry.newest(store.registry.glances(), every_account=request.every_account, keep=_filter(request))
+        return islice(found, limit or None)
+
     if not request.export:
+        found = list(chosen())
         lines = "".join(f"{c.conversation_id}\t{line_text(c.title, tty)}\n" for c in found)
-        return Reply("list", lines.encode("utf-8", "surrogatepass"), {"conversations": documents})
-    path = _export(b"".join(json_line(document) for document in documents))
-    return Reply("list", f"Log: {path}\n".encode(), {"conversations": documents}, log=path)
+        reply = Reply("list", lines.encode("utf-8", "surrogatepass"), more=lambda: _documents(found))
+    else:
+        path = _export(chosen())
+        reply = Reply("list", f"Log: {path}\n".encode(), log=path, more=lambda: _documents(chosen()))
+    reply.warnings = _registry_remarks(store)
+    return reply
 
 
-def _filter(request: List) -> Callable[[Conversation], bool] | None:
-    tests: list[Callable[[Conversation], bool]] = []
+def _documents(found: Iterable[Conversation]) -> dict[str, Any]:
+    return {"conversations": [conversation.document() for conversation in found]}
+
+
+def _registry_remarks(store: Store) -> list[str]:
+    """What was seen of damage while reading; the file as a whole is checked before it is written to."""
+    said = []
+    if store.registry.skipped:
+        said.append(f"conversations.jsonl: {store.registry.skipped} damaged line(s) were left out; nothing is written to it")
+    if store.registry.torn_size():
+        said.append(f"conversations.jsonl ends in {store.registry.torn_size()} bytes of an unfinished record; the next writer seals them")
+    return said
+
+
+def _filter(request: List) -> Callable[[Glance], bool] | None:
+    tests: list[Callable[[Glance], bool]] = []
     if request.search is not None:
         try:
             with warnings.catch_warnings():  # Python's own remarks on a pattern are no output of ours
@@ -49,24 +71,37 @@ def _filter(request: List) -> Callable[[Conversation], bool] | None:
             raise Failure("usage", "--search: that pattern is too large; nothing was done", "give a shorter pattern") from None
     if request.since is not None:
         since = request.since
-        tests.append(lambda conversation: _changed(conversation) >= since)
-    return (lambda conversation: all(test(conversation) for test in tests)) if tests else None
+        tests.append(lambda found: _changed(found) >= since)
+    return (lambda found: all(test(found) for test in tests)) if tests else None
 
 
-def _changed(conversation: Conversation) -> float:
+def _changed(found: Glance) -> float:
     """Epoch seconds of the newest record; a time that cannot be read counts as now, so that nothing is hidden."""
     try:
-        at = datetime.fromisoformat(conversation.updated_at or conversation.created_at or "")
+        at = datetime.fromisoformat(found.at or "")
         return at.timestamp() if at.tzinfo is not None else float("inf")
     except ValueError:
         return float("inf")
 
 
-def _export(data: bytes) -> str:
+def _export(conversations: Iterator[Conversation]) -> str:
+    """Written as it is read: the file may be larger than memory."""
     from gptbridge.edge.copies import FOLDER, CopyFolder
 
     said: list[str] = []
-    if not CopyFolder.here(said.append).replace(EXPORT, data):
+    unread: list[Failure] = []
+
+    def chunks() -> Iterator[bytes]:
+        try:
+            while part := list(islice(conversations, 4096)):
+                yield b"".join(json_line(conversation.document()) for conversation in part)
+        except Failure as failure:
+            unread.append(failure)
+            raise
+
+    if not CopyFolder.here(said.append).replace(EXPORT, chunks()):
+        if unread:
+            raise unread[0]
         why = "; ".join(said) or "it cannot be written"
         raise Failure("state-unwritable", f"./{FOLDER}/{EXPORT} was not written: {why}", f"look at ./{FOLDER}, or run it in another folder")
     return f"./{FOLDER}/{EXPORT}"

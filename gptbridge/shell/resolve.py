@@ -66,8 +66,7 @@ def sites(store: Store, config: bool) -> tuple[str, ...]:
 
 
 def _only(text: str, store: Store) -> str:
-    fits = {str(found) for _, fields in store.registry.newest_first()
-            if (found := fields.get("conversation_id")) is not None and str(found).startswith(text)}
+    fits = store.registry.beginning_with(text)
     if len(fits) == 1:
         return fits.pop()
     if not fits:
@@ -110,7 +109,7 @@ def last(store: Store) -> tuple[str, str]:
         here = folder_digest()
     except OSError:
         raise Failure("bad-input", "the working folder is gone; nothing was done", "give the id instead of --last") from None
-    mine = [op for op in store.view.operations.values() if op.folder == here]
+    mine = store.view.of_folder(here)
     if not mine:
         raise Failure("bad-input", "no operation was started from this folder; nothing was done", "ask-gpt list")
     conversation_id = to_continue(max(mine, key=lambda op: op.order))

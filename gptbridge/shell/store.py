@@ -48,13 +48,9 @@ class Store:
     @cached_property
     def ledger(self) -> LedgerFile:
         from gptbridge.edge.ledger_file import LedgerFile
-
-        return LedgerFile(self.home, self.host, mark=self._mark)
-
-    def _mark(self) -> int:
         from gptbridge.edge.stamps import StampFile
 
-        return StampFile(self.home).mark()
+        return LedgerFile(self.home, self.host, mark=StampFile(self.home).mark)
 
     @cached_property
     def view(self) -> View:
@@ -67,8 +63,12 @@ class Store:
             self.ledger.check()
             return self.view.get(operation_id)
         except Failure as failure:
-            message = f"what became of operation {operation_id} cannot be read: {failure.message}"
-            raise Failure("uncertain", message, failure.hint) from failure
+            raise unsure(operation_id, failure) from failure
+
+    @cached_property
+    def readable(self) -> tuple[View, Failure | None]:
+        """For what is only shown: of a damaged ledger what is left, and what is wrong with it."""
+        return self.ledger.readable()
 
     @cached_property
     def logs(self) -> LogFiles:
@@ -88,3 +88,8 @@ class Store:
         from gptbridge.edge.copies import FOLDER, CopyFolder
 
         return f"./{FOLDER}/{name}.log" if CopyFolder.here(lambda _: None).holds(f"{name}.log") else None
+
+
+def unsure(operation_id: str, failure: Failure) -> Failure:
+    """What is said of an id that somebody named while the ledger cannot be relied on: the band speaks of the operation."""
+    return Failure("uncertain", f"what became of operation {operation_id} cannot be read: {failure.message}", failure.hint)

@@ -14,6 +14,7 @@ import signal
 import socket
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack
 from types import FrameType
 from typing import Any
 
@@ -96,9 +97,11 @@ def run(sock: socket.socket, job: Job, config: Config, env: Mapping[str, str], *
     try:
         caller = FrontSocket(sock)
         copies = _leave(caller)
-        end = _work(caller, job, config, env, copies, operation_id, folder, open_browser)
+        afterwards = ExitStack()  # what nobody waits for
+        end = _work(caller, job, config, env, copies, operation_id, folder, open_browser, afterwards)
         caller.last({"type": "end", **end})
         code = 0
+        afterwards.close()
     finally:
         os._exit(code)
 
@@ -120,11 +123,12 @@ def _leave(caller: FrontSocket) -> CopyFolder:
 
 
 def _work(caller: FrontSocket, job: Job, config: Config, env: Mapping[str, str], copies: CopyFolder, operation_id: str | None,
-          folder: str | None, open_browser: OpenBrowser | None) -> dict[str, Any]:
+          folder: str | None, open_browser: OpenBrowser | None, afterwards: ExitStack) -> dict[str, Any]:
     w: World | None = None
     try:
         w = world(env, config, caller, copies if job.command in ("send", "resume") else None, purpose=f"ask-gpt {job.command}",
                   open_browser=open_browser)
+        afterwards.callback(w.ledger.keep)
         if job.command == "sweep":
             return _sweep(w, job)
         if job.command == "bootstrap-registry":

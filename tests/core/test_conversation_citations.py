@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gptbridge.core import citations
 from gptbridge.core.citations import Sources, resolve
 
 A, B, C, D, E = "\ue200", "\ue201", "\ue202", "\ue203", "\ue204"
@@ -114,3 +115,8 @@ def test_no_mark_survives_and_nothing_raises(text: str) -> None:
 @given(st.lists(st.text(st.characters(exclude_characters="†\ue200\ue201\ue202\ue203\ue204 .,;:!?)"), min_size=1), min_size=1, max_size=5))
 def test_the_words_between_marks_stay(words: list[str]) -> None:
     assert resolve(CITE.join(words), {}) == "".join(words)
+
+
+@given(st.text(st.sampled_from("\ue200\ue201\ue202\ue203【】†cite:turn0search1a_-[{ \n15"), max_size=60))
+def test_spans_are_found_as_by_the_expression_alone(text: str) -> None:
+    assert [match.span() for match in citations._spans(text)] == [match.span() for match in citations._SPAN.finditer(text)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -316,8 +316,61 @@ def test_what_holds_in_every_legal_history(rows: list[tuple[int, dict[str, Any]]
     assert len(set(view.receipts.values())) <= len(view.operations)
 
 
-def test_a_kept_view_is_the_view() -> None:
-    for view in (Journal().view, Journal().accepted().view, Journal().queued().view):
-        kept = json.loads(json.dumps(ledger.dump(view)))
-        again = ledger.load(kept)
-        assert again == view
+# The kept view
+
+def kept(view: View) -> View:
+    facts, again = ledger.load(ledger.dump(view, {"size": 7}))
+    assert facts["size"] == 7
+    return again
+
+
+WORDS = [OP, CONVERSATION, ANOTHER, MESSAGE.upper(), "new", f"message-{OP}", "\u00e9\ud800", str(Payload("Hello").prompt_sha256)]
+QUESTIONS: list[Callable[[View], Any]] = [
+    View.unresolved, View.uncertain, lambda view: list(view.newest_first()), lambda view: next(view.newest_first(), None),
+    lambda view: len(view.operations), lambda view: list(view.operations.items()), lambda view: dict(view.receipts),
+    *(lambda view, ask=ask, word=word: ask(view, word) for ask in (View.get, View.of_conversation, View.of_prompt, View.of_folder,
+                                                                   View.by_message) for word in WORDS)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(histories(), st.lists(st.integers(0, 9), max_size=4), st.lists(st.integers(0, len(QUESTIONS) - 1), min_size=1, max_size=8))
+def test_a_kept_view_is_the_view_whatever_is_asked_and_however_it_goes_on(rows: list[tuple[int, dict[str, Any]]], cuts: list[int],
+                                                                          questions: list[int]) -> None:
+    whole, view, at = View(), View(), 0
+    for size in [*cuts, len(rows)]:
+        part = rows[at:at + size]
+        at += size
+        whole, view = fold(part, whole), fold(part, kept(view))
+        fresh = kept(view)
+        for index in questions:  # an answer must not depend on what was asked before
+            assert QUESTIONS[index](fresh) == QUESTIONS[index](whole)
+        assert view == whole and kept(view) == whole and list(view.operations) == list(whole.operations)
+
+
+@pytest.mark.parametrize("odd", [{"attempt": None}, {"kind": None}, {"durable": None}, {"error": {"slug": "\ud800", "message": "\u00e9"}},
+                                 {"user_message_id": "ABC-\u212a"}, {"folder": "a b\n\"c"}])
+def test_odd_facts_are_kept_as_they_are(odd: dict[str, Any]) -> None:
+    journal = Journal().queued().add(OP, "claimed", **odd)
+    view, again = journal.view, kept(journal.view)
+    assert again == view and vars(again.operations[OP]) | vars(view.operations[OP]) == vars(view.operations[OP])
+    for message_id in journal.op.message_ids():
+        assert kept(view).by_message(message_id.upper()) == view.by_message(message_id.upper()) == journal.op
+
+
+def test_a_view_that_no_line_can_hold_is_not_kept() -> None:
+    with pytest.raises(ValueError):
+        ledger.dump(Journal().queued("an id of another length").view, {})
+
+
+@settings(max_examples=60, deadline=None)
+@given(histories(), st.data())
+def test_a_damaged_kept_view_is_none(rows: list[tuple[int, dict[str, Any]]], data: st.DataObject) -> None:
+    text = ledger.dump(fold(rows), {"size": 7})
+    at = data.draw(st.integers(0, len(text) - 1))
+    damaged = data.draw(st.sampled_from([
+        text[:at], text[:at] + text[at + 1:], text[:at] + bytes([text[at] ^ (1 << data.draw(st.integers(0, 7)))]) + text[at + 1:],
+        text[:at] + b"\0" * 9 + text[at:], text + b"\n", text[:at] + text[at:].swapcase(), b"", text.replace(b"check/2", b"check/3"),
+        text[:at] + bytes(len(text) - at)]))
+    if damaged != text:
+        with pytest.raises((ValueError, KeyError, TypeError)):
+            ledger.load(damaged)

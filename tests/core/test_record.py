@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gptbridge.core.record import SEAL, BadLine, Record, Scan, decode, encode, scan, tail_lines
+from gptbridge.core.record import SEAL, BadLine, Record, Scan, decode, encode, scan, whole_lines
 
 SCALARS = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=40)
 KEYS = st.text(max_size=12).filter(lambda key: key not in ("seq", "sum"))
@@ -37,7 +37,7 @@ def test_a_record_comes_back_exactly(seq: int, fields: dict) -> None:
 def test_no_bytes_make_it_raise(data: bytes) -> None:
     found = scan(data)
     assert found.size == len(data)
-    tail_lines(data, whole=False)
+    whole_lines(data, whole=False)
 
 
 def test_the_sum_covers_every_byte_but_its_own() -> None:
@@ -213,9 +213,9 @@ def test_reading_backwards(width: int) -> None:
     end, size, found = len(data), width, []
     while end:
         begin = max(0, end - size)
-        some, start = tail_lines(data[begin:end], whole=begin == 0)
-        found += some
-        if some or begin == 0:
+        start, stop = whole_lines(data[begin:end], whole=begin == 0)
+        found += data[begin + start:begin + stop].split(b"\n")[-2::-1]
+        if start < stop or begin == 0:
             end = begin + start
         else:
             size *= 2

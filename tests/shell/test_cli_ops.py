@@ -10,7 +10,11 @@ from typing import Any
 
 import pytest
 
+from gptbridge.edge.home import open_home
+from gptbridge.edge.host import Host
+from gptbridge.edge.ledger_file import LedgerFile
 from gptbridge.practice.server import PracticeServer
+from tests.edge.crashing import Quick
 
 from .practising import VALID, Desk, until
 from .seeding import Seed, conversation_id, ulid
@@ -233,3 +237,19 @@ def test_an_answer_whose_front_was_killed_is_shown_once(desk: Desk, by: str) -> 
     again = desk.document("send", "equal words", "--operation-id", operation)
     assert (again["exit_code"], again["answer"]) == (0, found["answer"]) and (desk.home / "ledger.jsonl").read_bytes() == lines
     assert desk.document("send", "equal words")["exit_code"] == 0 and len(desk.sends) == 2
+
+
+# The kept view
+
+def test_a_long_ledger_is_kept_by_the_worker_and_read_from_there(desk: Desk) -> None:
+    home = open_home(desk.env, create=True, disk=Quick())
+    ledger = LedgerFile(home, Host(desk.env), site=desk.site.url)
+    for number in range(300):
+        row = {"operation_id": ulid(number), "epoch": "0.aa", "actor": "worker", "reason": "r"}
+        ledger.transact(lambda view, row=row: [{**row, "state": "queued", "attempt": 1}, {**row, "state": "rejected"}])  # type: ignore[misc]
+    home.close()
+    assert desk.run("send", "words").returncode == 0
+    kept = until(lambda: (desk.home / "ledger.check").exists() and (desk.home / "ledger.check").read_bytes())
+    assert ulid(299).encode() in kept and kept.startswith(b"ask-gpt-ledger-check/2 ")
+    newest = desk.operations("--limit", "2")
+    assert [row["state"] for row in newest] == ["completed", "rejected"] and newest[1]["operation_id"] == ulid(299)

@@ -10,6 +10,8 @@ import jsonschema
 import pytest
 
 from gptbridge.core.errors import Failure
+from gptbridge.core.pacing import Stamp
+from gptbridge.edge.stamps import StampFile
 from gptbridge.shell import operations, reading, topics
 from gptbridge.shell.arguments import moment
 from gptbridge.shell.cli import main
@@ -109,7 +111,7 @@ def test_list_export(seed: Seed, store: Store, tmp_path: Path) -> None:
     assert (tmp_path / "ask-gpt").stat().st_mode & 0o777 == 0o700
     assert (tmp_path / "ask-gpt" / ".gitignore").read_bytes() == b"*\n"
     assert (tmp_path / "ask-gpt" / "conversations.jsonl").stat().st_mode & 0o777 == 0o600
-    assert rows == reading.list_conversations(List(limit=0), store, False).extra["conversations"]
+    assert rows == reading.list_conversations(List(limit=0), store, False).more()["conversations"]
 
 
 @pytest.mark.parametrize("kind", ["folder", "target"])
@@ -294,18 +296,66 @@ def test_every_reading_command_counts_what_is_uncertain(seed: Seed, capfd: pytes
         assert capfd.readouterr().err == ""
 
 
-def test_a_damaged_ledger_stops_ops_and_nothing_else(seed: Seed, capfd: pytest.CaptureFixture[str]) -> None:
+def test_of_a_damaged_ledger_what_is_left_is_shown_and_every_command_says_so(seed: Seed, capfd: pytest.CaptureFixture[str]) -> None:
     name = two_turns(seed)
-    seed.operation(1, "rejected")
-    seed.operation(2, "rejected")
+    first, second = seed.operation(1, "claimed", "dispatched", "uncertain"), seed.operation(2, "rejected")
+    third = seed.operation(3, "rejected")
     path = seed.path / "ledger.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join([lines[0], b"rubbish\n", *lines[2:]]))
+    path.write_bytes(b"".join([*lines[:5], b"rubbish\n", *lines[6:]]))
     found = document(capfd, seed, "ops")
-    assert found["exit_code"] == 18 and "ledger.jsonl, line 2" in found["error"]["message"]  # type: ignore[index]
+    assert found["exit_code"] == 18 and "ledger.jsonl, line 6" in found["error"]["message"]  # type: ignore[index]
+    rows = {row["operation_id"]: row["state"] for row in found["operations"]}  # type: ignore[attr-defined]
+    assert rows == {first: "uncertain", second: "rejected", third: "rejected"}
+    assert document(capfd, seed, "ops", "show", first)["operations"][0]["history"][-1]["to"] == "uncertain"  # type: ignore[index]
+    assert main(["ops", "-q"], environ=seed.env) == 18
+    out, err = capfd.readouterr()
+    assert out.count("\n") == 3 and err.startswith("ask-gpt: ledger.jsonl, line 6: no record")
+    assert main(["ops", "show", second], environ=seed.env) == 18 and "state: rejected" in capfd.readouterr().out
     for words in (["list"], ["show", name]):
         assert main(words, environ=seed.env) == 0
-        assert capfd.readouterr().err == ""
+        said = capfd.readouterr().err.splitlines()
+        assert said[0].startswith("warning: ledger.jsonl, line 6: no record") and "sending is refused: restore the file" in said[0]
+        assert said[1:] == ["ask-gpt: 1 uncertain operation: ask-gpt ops list --state uncertain"]
+        assert main([*words, "-q"], environ=seed.env) == 0 and capfd.readouterr().err == ""
+        assert any("sending is refused" in word for word in document(capfd, seed, *words)["warnings"])  # type: ignore[attr-defined]
+
+
+def test_a_tail_that_is_gone_or_torn_is_said(seed: Seed, capfd: pytest.CaptureFixture[str]) -> None:
+    """What the stamp knows of and the ledger does not: a send would refuse it, so a look at it says so."""
+    first = seed.operation(1, "claimed", "dispatched", "accepted", "completed")
+    StampFile(seed.home).write("user-0000", Stamp(1.0, 1.0, "boot", 6))
+    path = seed.path / "ledger.jsonl"
+    data = path.read_bytes()
+    assert main(["ops"], environ=seed.env) == 0 and capfd.readouterr().err == ""
+    path.write_bytes(data.rpartition(b"\n")[0].rpartition(b"\n")[0] + b"\n")
+    found = document(capfd, seed, "ops")
+    assert found["exit_code"] == 18 and "acknowledged records are gone" in found["error"]["message"]  # type: ignore[index]
+    assert [row["operation_id"] for row in found["operations"]] == [first]  # type: ignore[attr-defined]
+    assert main(["list"], environ=seed.env) == 0 and "acknowledged records are gone" in capfd.readouterr().err
+    path.write_bytes(data + b'{"seq":7,"to')
+    for words in (["ops"], ["list"]):
+        assert main(words, environ=seed.env) == 0
+        assert capfd.readouterr().err == "warning: ledger.jsonl ends in 12 bytes of an unfinished record; the next writer seals them\n"
+    path.write_bytes(data)
+    (seed.path / "dispatch.stamp").write_bytes(b"{")
+    assert main(["list"], environ=seed.env) == 0 and "dispatch.stamp cannot be read" in capfd.readouterr().err
+    assert document(capfd, seed, "ops")["exit_code"] == 18
+
+
+def test_damage_that_list_meets_is_said(seed: Seed, capfd: pytest.CaptureFixture[str]) -> None:
+    for number in range(3):
+        seed.conversation(number, f"title {number}")
+    path = seed.path / "conversations.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:2], b"rubbish\n", lines[3], b'{"seq":5,"s\0torn\n', b'{"seq":5']))
+    assert main(["list"], environ=seed.env) == 0
+    out, err = capfd.readouterr()
+    assert out.split("\n") == [f"{conversation_id(2)}\ttitle 2", f"{conversation_id(0)}\ttitle 0", ""]
+    assert err.splitlines() == ["warning: conversations.jsonl: 1 damaged line(s) were left out; nothing is written to it",
+                                "warning: conversations.jsonl ends in 8 bytes of an unfinished record; the next writer seals them"]
+    assert main(["list", "1"], environ=seed.env) == 0  # it reads no further
+    assert "damaged" not in capfd.readouterr().err
 
 
 def test_an_account_conflict_in_the_registry_is_refused(seed: Seed, capfd: pytest.CaptureFixture[str]) -> None:
@@ -313,6 +363,7 @@ def test_an_account_conflict_in_the_registry_is_refused(seed: Seed, capfd: pytes
     with seed.home.locks.lock("registry").hold():  # type: ignore[union-attr]
         seed.registry._journal.append({"account": "user-0001", "conversation_id": conversation_id(1), "title": "x"}, expect=3)
     assert document(capfd, seed, "list", "0", "--all-accounts")["exit_code"] == 18
+    assert document(capfd, seed, "list", "--export")["exit_code"] == 18 and list((seed.path.parent / "ask-gpt").glob("*.jsonl")) == []
 
 
 def test_a_newer_ledger_is_refused_and_left_alone(seed: Seed, capfd: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""`make bench`: what ask-gpt costs on this machine, next to what the same work costs without it.
+"""Sends in a real browser on the practice site, next to the page's own part.
 
     warm send    `ask-gpt send` while Chrome runs: from the start of the process until the send request arrives at the practice site
                  (its own clock, /practice/state). The page's own part is measured with a bare driver on the same Chrome, without
@@ -7,18 +7,11 @@
                  Overhead = the difference of the medians. The steps between come from the operation's history (`ops show --json`).
     cold send    the same with Chrome not running; `first` also in a new home, where the driver is copied.
     typing       50 kB in 1,600 lines through the suite's own page module, read back and compared.
-    list         the whole process on an empty store, wall time and peak memory, next to a bare interpreter.
-
-Medians of one run, a table and then one line of JSON (also in build/bench.json). RUNS=5 sets how often.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from contextlib import contextmanager
@@ -27,7 +20,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from trial import PROGRAM, ROOT, Trial
+from trial import Trial
 
 from gptbridge.edge.chatgpt import ChatPage, selenium_reason
 from gptbridge.edge.chrome import Chrome
@@ -36,43 +29,29 @@ from gptbridge.edge.home import open_home
 from gptbridge.edge.host import Host
 from gptbridge.shell.wiring import HostClock, browser_settings
 
-RUNS = int(os.environ.get("RUNS") or 5)
+from .measure import RUNS, saying
+from .table import Table
+
 LONG = "\n".join(f"{n:04d} a line, and\tits words <b>!" for n in range(1600))
-# A process of its own, small: the peak memory of a child also counts what its parent held at the fork.
-CHILD = """
-import json, os, sys, time
-null, rows = os.open(os.devnull, os.O_RDWR), []
-for _ in range(int(sys.argv[1])):
-    began = time.perf_counter()
-    pid = os.posix_spawn(sys.argv[2], sys.argv[2:], os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, null, fd) for fd in (0, 1, 2)])
-    _, status, used = os.wait4(pid, 0)
-    rows.append((time.perf_counter() - began, used.ru_maxrss, status))
-print(json.dumps(rows))
-"""
 
 Numbers = dict[str, float]
 
 
-def main() -> int:
+def measure(table: Table, folder: Path) -> bool:
+    """True when something of it may still run."""
     numbers: Numbers = {}
-    with Trial(ROOT / "build" / "bench") as trial:
-        numbers |= listing(trial)
-        numbers["first_send_s"] = sent(trial)[0]
-        numbers |= warm(trial)
-        with chrome_of(trial) as chrome:
+    with Trial(folder / "bench") as trial:
+        with saying("the first send"):
+            numbers["first_send_s"] = sent(trial)[0]
+        with saying(f"{RUNS} warm sends"):
+            numbers |= warm(trial)
+        with chrome_of(trial) as chrome, saying("the page alone, and typing"):
             numbers |= bare(trial, chrome)
             numbers |= typing(trial, chrome)
-        numbers["cold_send_s"] = statistics.median(cold(trial) for _ in range(min(RUNS, 3)))
-    numbers["overhead_s"] = numbers["warm_send_s"] - numbers["page_s"]
-    table(numbers)
-    facts = {name: round(value, 4) for name, value in sorted(numbers.items())}
-    cpus, load = os.cpu_count() or 1, round(os.getloadavg()[0], 1)
-    if load > cpus:
-        print(f"This machine is busy with other things (load {load} on {cpus} processors): trust the relations, not the times.")
-    document = json.dumps({"runs": RUNS, "python": sys.version.split()[0], "cpus": cpus, "load": load, **facts})
-    (ROOT / "build" / "bench.json").write_text(document + "\n", encoding="utf-8")
-    print(document)
-    return 1 if trial.left_behind else 0
+        with saying("cold sends"):
+            numbers["cold_send_s"] = statistics.median(cold(trial) for _ in range(min(RUNS, 3)))
+    fill(table, numbers)
+    return trial.left_behind
 
 
 # Sends
@@ -204,53 +183,17 @@ def typing(trial: Trial, chrome: Chrome) -> Numbers:
     return {"typing_s": statistics.median(taken), "typing_bytes": len(LONG.encode()), "typing_lines": LONG.count("\n") + 1}
 
 
-# A whole process
-
-def listing(trial: Trial) -> Numbers:
-    env = {**trial.env, "ASKGPT_HOME": str(trial.home / "nothing-here")}
-    python = str(Path(sys.prefix) / "bin" / "python")
-    wall, memory = processes(env, str(PROGRAM), "list")
-    bare_wall, bare_memory = processes(env, python, "-I", "-c", "pass")
-    return {"list_s": wall, "list_mib": memory, "python_s": bare_wall, "python_mib": bare_memory}
-
-
-def processes(env: dict[str, str], *words: str) -> tuple[float, float]:
-    """(median wall seconds, median peak MiB) of a command, four times RUNS, after one that warms the caches."""
-    done = subprocess.run([sys.executable, "-I", "-S", "-c", CHILD, str(4 * RUNS + 1), *words], env=env, stdout=subprocess.PIPE, check=True)
-    rows = json.loads(done.stdout)[1:]
-    assert not any(status for _, _, status in rows), f"{words[0]} failed"
-    unit = 2**20 if sys.platform == "darwin" else 2**10
-    return statistics.median(row[0] for row in rows), statistics.median(row[1] for row in rows) / unit
-
-
 # The table
 
-def table(n: Numbers) -> None:
-    """What, how much, in relation to what, and the aim."""
+def fill(table: Table, n: Numbers) -> None:
     page, sent_warm = n["page_s"], n["warm_send_s"]
+    overhead = sent_warm - page
     parts = f"load {n['page_load_s']:.2f}, paste {n['page_paste_s']:.2f}, click {n['page_click_s']:.2f}"
-    line("warm send, start of process to request at the site", f"{sent_warm:.2f} s", f"{sent_warm / page:.1f} x the page's own")
-    line("  the page's own part (bare driver)", f"{page:.2f} s", parts)
-    line("  overhead", f"{n['overhead_s']:.2f} s", "", aim(n["overhead_s"], 0.4, "s"))
+    table.add("warm send, start of process to request at the site", sent_warm, "s", f"{sent_warm / page:.1f} x the page's own")
+    table.add("  the page's own part (bare driver)", page, "s", parts)
+    table.add("  overhead", overhead, "s", "", 0.4)
     for name in [name for name in n if name.startswith("step_")]:
-        line("    until " + name.removeprefix("step_").removesuffix("_s").replace("_", " "), f"{n[name]:.2f} s")
-    line("cold send (Chrome not running)", f"{n['cold_send_s']:.2f} s", f"{n['cold_send_s'] / sent_warm:.1f} x warm")
-    line("first send (new home, driver copied)", f"{n['first_send_s']:.2f} s", f"{n['first_send_s'] / sent_warm:.1f} x warm")
-    line(f"typing {n['typing_bytes'] / 1000:.0f} kB in {n['typing_lines']:.0f} lines, read back", f"{n['typing_s']:.2f} s", "",
-         aim(n["typing_s"], 1.0, "s"))
-    line("list on an empty store, whole process", f"{n['list_s'] * 1000:.0f} ms", f"{n['list_s'] / n['python_s']:.1f} x a bare interpreter",
-         aim(n["list_s"] * 1000, 110, "ms"))
-    line("  peak memory", f"{n['list_mib']:.1f} MiB", f"{n['list_mib'] / n['python_mib']:.1f} x a bare interpreter",
-         aim(n["list_mib"], 30, "MiB"))
-
-
-def line(what: str, value: str, relation: str = "", aimed: str = "") -> None:
-    print(f"{what:<52} {value:>9}  {relation:<38} {aimed}".rstrip())
-
-
-def aim(value: float, most: float, unit: str) -> str:
-    return f"aim {most:g} {unit}: {'met' if value <= most else 'missed'}"
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        table.add("    until " + name.removeprefix("step_").removesuffix("_s").replace("_", " "), n[name], "s")
+    table.add("cold send (Chrome not running)", n["cold_send_s"], "s", f"{n['cold_send_s'] / sent_warm:.1f} x warm")
+    table.add("first send (new home, driver copied)", n["first_send_s"], "s", f"{n['first_send_s'] / sent_warm:.1f} x warm")
+    table.add(f"typing {n['typing_bytes'] / 1000:.0f} kB in {n['typing_lines']:.0f} lines, read back", n["typing_s"], "s", "", 1.0)
