@@ -98,10 +98,6 @@ class Chrome:
         return cls(folder, settings.profile, running, started=False)
 
     @classmethod
-    def is_running(cls, settings: BrowserSettings, folder: Path) -> bool:
-        return cls.attach(settings, folder) is not None
-
-    @classmethod
     def _start(cls, settings: BrowserSettings, folder: Path, write: Write, warn: Warn) -> Chrome:
         browser = browser_files.find_browser(settings.browser)
         driver = browser_files.find_driver(settings.driver, browser)

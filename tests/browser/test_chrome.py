@@ -76,7 +76,7 @@ def test_a_command_starts_it_and_leaves_no_pipe_behind(tmp_path: Path) -> None:
         chrome.quit()
     assert processes.started(chrome.running.pid) is None
     assert not browser_files.lock_is_there(folder / "profile")
-    assert not Chrome.is_running(settings(folder), folder)
+    assert Chrome.attach(settings(folder), folder) is None
 
 
 @browser
