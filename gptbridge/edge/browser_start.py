@@ -47,8 +47,8 @@ def main() -> None:
 
 
 def _places(folder: Path) -> dict[str, str]:
-    """What Chrome would else keep among the user's own files: its crash handler's database (below ~/.config/chromium; no flag moves or stops
-    it) and caches of its libraries (Chromium 156, measured 2026-11)."""
+    """What Chrome would else keep among the user's own files: its crash handler's database (below ~/.config/chromium; no flag moves it or
+    stops it) and caches of its libraries (Chromium 156, measured 2026-11)."""
     return {"BREAKPAD_DUMP_LOCATION": str(folder / "crashes"), "XDG_CACHE_HOME": str(folder / "cache")}
 
 

@@ -75,6 +75,7 @@ class Chrome:
         self.url = f"ws://{LOOPBACK}:{running.port}/devtools/browser/{running.id}"
         self._devtools: DevTools | None = None
         self._warm: subprocess.Popen[bytes] | None = None
+        self._attaching: subprocess.Popen[bytes] | None = None
         self._drivers: dict[int, subprocess.Popen[bytes]] = {}
 
     # -- finding and starting
@@ -185,6 +186,7 @@ class Chrome:
         self.warm_driver()
         process, self._warm = self._warm, None
         assert process is not None
+        self._attaching = process
         try:
             from gptbridge.edge import webdriver
 
@@ -198,6 +200,14 @@ class Chrome:
                 raise
             first = str(getattr(error, "msg", "") or type(error).__name__).splitlines()[0][:160]
             raise Failure("browser", f"The driver could not attach to Chrome ({first}).", AGAIN) from error
+        finally:
+            self._attaching = None
+
+    def give_up_driver(self) -> None:
+        """Ends a driver that is still attaching, from another thread: to a Chrome that is gone it would try for a minute."""
+        process = self._attaching
+        if process is not None:
+            _end_driver(process)
 
     def detach(self, driver: WebDriver) -> None:
         """Ends the driver's process and nothing else."""

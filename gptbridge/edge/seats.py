@@ -33,12 +33,14 @@ class Attaching:
         self._driver: Any = None
         self._error: BaseException | None = None
         self._navigate: Callable[[str], None] = lambda url: None
+        self._lost: Callable[[], bool] = lambda: False
         chrome.warm_driver()
         self._thread = threading.Thread(target=self._attach, name="driver-attach", daemon=True)
         self._thread.start()
 
-    def begin(self, target: str, navigate: Callable[[str], None]) -> None:
-        self._target, self._navigate = target, navigate
+    def begin(self, target: str, navigate: Callable[[str], None], lost: Callable[[], bool]) -> None:
+        """`lost`: whether Chrome is gone, as far as the window's own connection knows."""
+        self._target, self._navigate, self._lost = target, navigate, lost
         self._named.set()
 
     def _attach(self) -> None:
@@ -52,10 +54,16 @@ class Attaching:
             self._error = error
 
     def _session(self) -> Any:
-        self._thread.join()
+        self._join()
         if self._error is not None:
             raise self._error
         return self._driver
+
+    def _join(self) -> None:
+        while self._thread.is_alive():
+            self._thread.join(0.1)
+            if self._lost():
+                self._chrome.give_up_driver()
 
     def get(self, url: str) -> None:
         self._navigate(url)
@@ -69,7 +77,7 @@ class Attaching:
     def end(self) -> None:
         """Ends the driver's process and nothing else."""
         self._named.set()
-        self._thread.join()
+        self._join()
         if self._driver is not None:
             self._chrome.detach(self._driver)
 
@@ -82,7 +90,7 @@ class ChromeSeat:
         self._chrome, self._target = chrome, target
         self._session, self._sentry = session, sentry
         self._gate = ChromeGate(chrome.url, target, site, sentry)
-        self._session.begin(target, self._gate.navigate)
+        self._session.begin(target, self._gate.navigate, lambda: not self._gate.connected)
         self.gate = self._gate
         self.page = ChatPage(self._session, site, clock, explain=selenium_reason)
 
