@@ -131,12 +131,16 @@ class Watch:
 
 
     def _take_over(self) -> None:
-        """Wait until what the dead gate held has come to us and was failed: a window that is closed before would let it go.
+        """Wait until the page makes no more requests, and what the dead gate held has come to us and was failed: what is stopped when a
+        window closes is let go (a page that posts every 10 ms got one out in 13 of 40 closings; without its scripts in 0 of 40).
 
         Chrome sees the end of the worker's connection at the time that we see the end of its lines; each round trip to its network
         side, where requests are stopped, comes back after it has handed them on.
         """
         try:
+            for session, realm in list(self.wire.realms.items()):
+                if not realm.outlives_us:
+                    self.wire.post("Emulation.setScriptExecutionDisabled", {"value": True}, session)
             for _ in range(ROUNDS):
                 self.wire.stop_again()
                 time.sleep(ROUND_S)

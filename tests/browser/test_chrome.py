@@ -359,3 +359,17 @@ def test_a_chrome_that_dies_while_the_driver_attaches(tmp_path: Path) -> None:
     assert time.monotonic() - began < 25
     browser.leave(quit_started=False)
     assert not processes.having_argument(str(tmp_path / "browser" / chrome.running.driver))
+
+
+@browser
+def test_a_browser_that_ends_at_once_leaves_no_driver(tmp_path: Path) -> None:
+    """The driver that was to start it has nobody else who would end it."""
+    driver = browser_files.find_driver(None, browser_files.find_browser(None))
+    assert driver is not None
+    version = browser_files.version_of(driver, "driver")
+    chrome = program(tmp_path / "bin" / "chrome", f"Chromium {version}")
+    with pytest.raises(Failure) as failure:
+        start(tmp_path / "browser", browser=str(chrome), driver=str(driver))
+    assert "ended at once" in failure.value.message
+    copies = [path for path in (tmp_path / "browser").iterdir() if path.name.startswith("chromedriver")]
+    assert len(copies) == 1 and not processes.having_argument(str(copies[0]))
