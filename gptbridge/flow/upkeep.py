@@ -1,8 +1,8 @@
 """The sweep: what heals by itself is healed, what needs a person is said. It never sends and never clicks.
 
-Offline work comes first and is kept whatever the site says: rows of dead owners, torn ends of logs, old operations. Then, with a browser,
-paced and bounded, each uncertain or unfinished operation is looked for by its recorded id, and what a crash left out of log and registry
-is brought home. What a live worker owns is left alone (DU-11); what is of a newer version is left as it is, and said.
+Offline work comes first and is kept whatever the site says: rows of dead owners, torn ends of logs, old operations and files. Then, with a
+browser, paced and bounded, each uncertain or unfinished operation is looked for by its recorded id, and what a crash left out of log and
+registry is brought home. What a live worker owns is left alone (DU-11); what is of a newer version is left as it is, and said.
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ def sweep(w: World, custody: Custody, *, offline: bool, stale_after: float = STA
         found.counts["recovered"] = len(custody.recover())
         _seal(w, found, heed)
         _prune(w, found, heed)
+        w.host.remove_stale_temps(w.clock.now().wall)
         _look_once(w, custody)
         open_ones = [] if offline else _unfinished(w)
         if open_ones:
