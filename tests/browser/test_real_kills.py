@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
+import sys
 import termios
 import time
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from gptbridge.edge import processes
 from tests.browser.real import Desk, Home, Running, operation_of, until
 
 pytestmark = pytest.mark.browser
@@ -229,3 +231,29 @@ def test_a_browser_that_dies_while_it_answers(desk: Desk) -> None:
     assert recovered["operation_id"] == operation and recovered["answer"] == "You said:\n\n> the browser dies"
     assert len(desk.site.sends()) == 1
     assert not desk.home.chrome_lives(), "a command that starts Chrome only to read closes it again"
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
+def test_a_worker_and_what_it_starts_keep_nothing_of_the_caller(desk: Desk) -> None:
+    """FW-05, with its driver and its sentry: another session, working folder `/`, none of the caller's streams; `ops list` shows it."""
+    desk.site.scenarios("slow-answer:seconds=4")
+    running = desk.start("send", "who keeps what", "--json")
+    operation = operation_of(running)
+    until(lambda: any(map(ACCEPTED[1], desk.home.records(operation)[1:])), "the receipt", 40)
+    worker, front = worker_of(desk.home, operation), running.process.pid
+    streams = {os.readlink(f"/proc/{front}/fd/{fd}") for fd in (0, 1, 2)}
+    parents = {int(path.parent.name): int(path.read_text().rpartition(")")[2].split()[1]) for path in Path("/proc").glob("[0-9]*/stat")}
+    family = [worker]
+    for pid in family:
+        family += [child for child, parent in parents.items() if parent == pid]
+    lines = [" ".join(processes.command_line(pid)) for pid in family]
+    assert any("gptbridge.edge.sentry" in line for line in lines) and any("chromedriver" in line for line in lines)
+    for pid in family:
+        assert os.readlink(f"/proc/{pid}/cwd") == "/" and os.getsid(pid) != os.getsid(front)
+        kept = {os.readlink(entry) for entry in Path(f"/proc/{pid}/fd").iterdir() if entry.is_symlink()}
+        assert not kept & streams and not any(name.startswith("/dev/pts") for name in kept)
+        assert {name for name in kept if name.startswith(str(desk.folder))} <= ({str(desk.folder / "ask-gpt")} if pid == worker else set())
+    listed = desk.json("ops", "list").doc["operations"]
+    assert [row["state"] for row in listed if row["operation_id"] == operation] == ["accepted"]
+    assert running.wait(30).code == 0
+    until(lambda: not any(processes.started(pid) for pid in family), "the worker and what it started to end")
