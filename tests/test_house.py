@@ -47,7 +47,7 @@ LARGE = {
     "core/ledger.py": "one record's format and its fold belong together",
     "core/ports.py": "every port is in one place, and nothing but docstrings and signatures",
     "edge/chrome.py": "one Chrome: found, started, used, closed",
-    "edge/gate.py": "one gate: what passes is decided in one place",
+    "edge/gate.py": "one gate: its states, and what passes, are decided in one place",
     "edge/journal.py": "one file of records: how it is read, and the order in which it is written",
     "flow/sending.py": "the order of a send is read from top to bottom in one module",
     "flow/custody.py": "every transition of an operation, and who may make it",

@@ -260,6 +260,10 @@ class Host(Protocol):
         """Room on the file system of the home."""
         ...
 
+    def remove_stale_temps(self, now: float) -> int:
+        """Delete temporary files that killed writers left in the home more than a day before the wall clock `now`; how many."""
+        ...
+
 
 class Caller(Protocol):
     """The front: who waits for this worker."""

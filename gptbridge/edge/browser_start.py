@@ -2,7 +2,8 @@
 
 A program of its own, `python -m gptbridge.edge.browser_start`: one JSON object on standard input, one on standard output
 (`{"pid"}` or `{"error"}`). It runs in a session of its own, so that the Ctrl-C of a terminal does not reach Chrome; Chrome gets
-/dev/null for its three streams and no descriptor else; the driver's object, whose finaliser quits Chrome, never gets to run it.
+/dev/null for its three streams and no descriptor else; the driver's object, whose finaliser quits Chrome, never gets to run it, and the
+driver's process ends with this one.
 Touches: makes the private driver copy, starts Chrome. Fails by saying so; a Chrome that it started and could not reach is ended.
 """
 
@@ -29,15 +30,24 @@ def main() -> None:
     # What a library prints must not be taken for the answer.
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     os.environ.pop("PYTHONPATH", None)
+    os.environ.update(_places(Path(order["folder"])))
+
+    drivers: list[subprocess.Popen[bytes]] = []
+    chromes: list[subprocess.Popen[bytes]] = []
 
     def end(document: dict[str, Any]) -> None:
-        os.write(answer, json.dumps(document).encode())
-        # No interpreter shutdown: undetected-chromedriver's finalisers would quit Chrome.
-        os._exit(0)
+        try:
+            for driver in drivers:
+                driver.kill()  # nothing else ends it: it is in no window's hands yet
+            os.write(answer, json.dumps(document).encode())
+        except OSError:
+            pass  # who asked is gone
+        finally:
+            # No interpreter shutdown: undetected-chromedriver's finalisers would quit Chrome.
+            os._exit(0)
 
-    chromes: list[subprocess.Popen[bytes]] = []
     try:
-        end(_start(order, chromes, end))
+        end(_start(order, chromes, drivers, end))
     except BaseException as error:
         # The driver's complaint about a browser that is not there says less than how the browser ended.
         _watch(chromes, end, 0.5)
@@ -45,9 +55,17 @@ def main() -> None:
         end({"error": f"{type(error).__name__}: {first[0][:200] if first else ''}"})
 
 
-def _start(order: dict[str, Any], chromes: list[subprocess.Popen[bytes]], end: Any) -> dict[str, Any]:
+def _places(folder: Path) -> dict[str, str]:
+    """What Chrome would else keep among the user's own files: its crash handler's database (below ~/.config/chromium; no flag moves it or
+    stops it) and caches of its libraries (Chromium 156, measured 2026-11)."""
+    return {"BREAKPAD_DUMP_LOCATION": str(folder / "crashes"), "XDG_CACHE_HOME": str(folder / "cache")}
+
+
+def _start(order: dict[str, Any], chromes: list[subprocess.Popen[bytes]], drivers: list[subprocess.Popen[bytes]],
+           end: Any) -> dict[str, Any]:
     socket.setdefaulttimeout(30)
     import undetected_chromedriver as uc
+    from selenium.webdriver.common.service import Service
     from undetected_chromedriver.options import ChromeOptions
     from undetected_chromedriver.patcher import Patcher
 
@@ -74,12 +92,18 @@ def _start(order: dict[str, Any], chromes: list[subprocess.Popen[bytes]], end: A
         threading.Thread(target=_watch, args=(chromes, end, 60.0), daemon=True).start()
         return chromes[0]
 
+    start_driver = Service._start_process
+
+    def started(service: Service, path: str) -> None:
+        start_driver(service, path)
+        drivers.append(service.process)
+
+    Service._start_process = started  # type: ignore[assignment]
     # undetected-chromedriver gives Chrome three pipes that nobody reads and that break when this process ends.
     uc.subprocess = SimpleNamespace(Popen=popen, PIPE=subprocess.DEVNULL)
     chrome = uc.Chrome(options=options, user_data_dir=order["profile"], driver_executable_path=str(driver),
                        browser_executable_path=order["browser"], version_main=order["major"], headless=order["headless"],
                        use_subprocess=True, no_sandbox=False)
-    chrome.service.process.kill()
     return {"pid": chrome.browser_pid}
 
 

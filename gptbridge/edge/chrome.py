@@ -75,6 +75,7 @@ class Chrome:
         self.url = f"ws://{LOOPBACK}:{running.port}/devtools/browser/{running.id}"
         self._devtools: DevTools | None = None
         self._warm: subprocess.Popen[bytes] | None = None
+        self._attaching: subprocess.Popen[bytes] | None = None
         self._drivers: dict[int, subprocess.Popen[bytes]] = {}
 
     # -- finding and starting
@@ -96,10 +97,6 @@ class Chrome:
         if answer is None or answer["webSocketDebuggerUrl"].rpartition("/")[2] != running.id:
             return None
         return cls(folder, settings.profile, running, started=False)
-
-    @classmethod
-    def is_running(cls, settings: BrowserSettings, folder: Path) -> bool:
-        return cls.attach(settings, folder) is not None
 
     @classmethod
     def _start(cls, settings: BrowserSettings, folder: Path, write: Write, warn: Warn) -> Chrome:
@@ -189,6 +186,7 @@ class Chrome:
         self.warm_driver()
         process, self._warm = self._warm, None
         assert process is not None
+        self._attaching = process
         try:
             from gptbridge.edge import webdriver
 
@@ -202,6 +200,14 @@ class Chrome:
                 raise
             first = str(getattr(error, "msg", "") or type(error).__name__).splitlines()[0][:160]
             raise Failure("browser", f"The driver could not attach to Chrome ({first}).", AGAIN) from error
+        finally:
+            self._attaching = None
+
+    def give_up_driver(self) -> None:
+        """Ends a driver that is still attaching, from another thread: to a Chrome that is gone it would try for a minute."""
+        process = self._attaching
+        if process is not None:
+            _end_driver(process)
 
     def detach(self, driver: WebDriver) -> None:
         """Ends the driver's process and nothing else."""

@@ -4,22 +4,24 @@ Guarantees: each realm starts closed; opened, it lets one send-shaped request th
 a send and comes at any other time is rejected as a network error would be, by the page's own process, so also after ours died
 (GT-11). A send-shaped socket frame is never let through: it cannot be held. Touches the realm's `fetch`, `XMLHttpRequest`,
 `sendBeacon` and `WebSocket`, through proxies that look native; leaves one property under a random symbol. Fails closed.
-Limit: a document, frame or worker that is made after our death has no guard; the next command closes such a window first.
+Limit: a document, frame or worker that is made after our death has no guard; edge/sentry.py stands for these.
 """
 
 from __future__ import annotations
 
 import json
 
-from gptbridge.edge.send_shape import DEPTH, SEND_PATH
+from gptbridge.core.send_request import DEPTH
+from gptbridge.edge.chatgpt import SEND_PATH, SENDING_MESSAGES_JS
 
 _SOURCE = r"""
-((secret, binding, initial, path, depth, keep) => {
+((secret, binding, initial, path, keep, find) => {
   "use strict";
   const root = globalThis, key = Symbol.for(secret);
   if (root[key]) return;
   let state = initial;
   const parse = JSON.parse, stringify = JSON.stringify, apply = Reflect.apply;
+  const isJson = (text) => { try { parse(text); return true; } catch { return false; } };
   const later = (then) => root.setTimeout(then, 0);  // a worker has it only after it was started
   const direct = root[binding];
   // Workers that outlive one gate keep the name, so that the next gate hears them too.
@@ -30,17 +32,6 @@ _SOURCE = r"""
     try { channel(stringify({kind, path: where, ids: messages.map((m) => String(m && m.id))})); } catch {}
   };
   const sendPath = new RegExp(path);
-  const roleOf = (m) => (m.author && typeof m.author === "object" ? m.author.role : m.role);
-  const isUser = (m) => m !== null && typeof m === "object" && roleOf(m) === "user";
-  const read = (text) => { try { return parse(text); } catch { return undefined; } };
-  const find = (value, left) => {
-    if (left < 0) return null;
-    if (typeof value === "string") return /^\s*[[{]/.test(value) && value.includes("messages") ? find(read(value), left - 1) : null;
-    if (value === null || typeof value !== "object") return null;
-    if (Array.isArray(value.messages) && value.messages.some(isUser)) return value.messages.filter(isUser);
-    for (const inner of Object.values(value)) { const found = find(inner, left - 1); if (found) return found; }
-    return null;
-  };
   const base = () => (root.document ? root.document.baseURI : root.location.href);
   const pathOf = (url) => { try { return new URL(String(url), base()).pathname; } catch { return ""; } };
   // The text of a body that can be read now; undefined where it cannot.
@@ -53,8 +44,8 @@ _SOURCE = r"""
     return undefined;
   };
   const may = (kind, where, text) => {
-    const value = text === undefined ? undefined : read(text);
-    const messages = find(value, depth) || (value === undefined && kind !== "socket" && sendPath.test(where) ? [] : null);
+    const readable = text !== undefined && isJson(text);
+    const messages = (readable && find(text)) || (!readable && kind !== "socket" && sendPath.test(where) ? [] : null);
     if (messages === null) return true;
     if (state === "open" && kind !== "socket") { state = "spent"; return true; }
     tell(kind, where, messages);
@@ -129,8 +120,8 @@ _SOURCE = r"""
 
 def source(secret: str, binding: str, *, state: str = "closed", keep: bool = False) -> str:
     """The script for one realm. `secret` names the steering property, `binding` the channel for refusals, `state` the first state."""
-    arguments = ", ".join(json.dumps(value) for value in (secret, binding, state, SEND_PATH, DEPTH, keep))
-    return f"{_SOURCE.strip()}({arguments});"
+    arguments = ", ".join(json.dumps(value) for value in (secret, binding, state, SEND_PATH, keep))
+    return f"{_SOURCE.strip()}({arguments}, {SENDING_MESSAGES_JS}({DEPTH}));"
 
 
 def word(secret: str, said: str) -> str:

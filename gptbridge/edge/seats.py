@@ -1,7 +1,7 @@
 """Seats: windows of the suite's own Chrome, each with its gate, behind the Browser port.
 
 A seat is opened on about:blank and armed before it first navigates; it is closed in one order only: gate shut, composer emptied, window
-closed, gate detached, driver ended. A gate that lets go while the window lives could let a held request out.
+closed, gate detached, driver and sentry ended. A gate that lets go while the window lives could let a held request out.
 
 The driver attaches in a thread of its own while the gate is armed and the page loads: its import and its session cost as much as the page.
 """
@@ -17,6 +17,7 @@ from gptbridge.core.ports import Clock, Gate, Page
 from gptbridge.edge.chatgpt import ChatPage, selenium_reason
 from gptbridge.edge.chrome import Chrome
 from gptbridge.edge.gate import Gate as ChromeGate
+from gptbridge.edge.sentry import Sentry
 
 GONE_S = 3.0  # how long a closing window may take; the gate stays attached meanwhile
 
@@ -32,12 +33,14 @@ class Attaching:
         self._driver: Any = None
         self._error: BaseException | None = None
         self._navigate: Callable[[str], None] = lambda url: None
+        self._lost: Callable[[], bool] = lambda: False
         chrome.warm_driver()
         self._thread = threading.Thread(target=self._attach, name="driver-attach", daemon=True)
         self._thread.start()
 
-    def begin(self, target: str, navigate: Callable[[str], None]) -> None:
-        self._target, self._navigate = target, navigate
+    def begin(self, target: str, navigate: Callable[[str], None], lost: Callable[[], bool]) -> None:
+        """`lost`: whether Chrome is gone, as far as the window's own connection knows."""
+        self._target, self._navigate, self._lost = target, navigate, lost
         self._named.set()
 
     def _attach(self) -> None:
@@ -51,10 +54,16 @@ class Attaching:
             self._error = error
 
     def _session(self) -> Any:
-        self._thread.join()
+        self._join()
         if self._error is not None:
             raise self._error
         return self._driver
+
+    def _join(self) -> None:
+        while self._thread.is_alive():
+            self._thread.join(0.1)
+            if self._lost():
+                self._chrome.give_up_driver()
 
     def get(self, url: str) -> None:
         self._navigate(url)
@@ -68,7 +77,7 @@ class Attaching:
     def end(self) -> None:
         """Ends the driver's process and nothing else."""
         self._named.set()
-        self._thread.join()
+        self._join()
         if self._driver is not None:
             self._chrome.detach(self._driver)
 
@@ -77,11 +86,11 @@ class ChromeSeat:
     page: Page
     gate: Gate
 
-    def __init__(self, chrome: Chrome, target: str, site: str, clock: Clock, session: Attaching | None = None) -> None:
+    def __init__(self, chrome: Chrome, target: str, site: str, clock: Clock, session: Attaching, sentry: Sentry | None) -> None:
         self._chrome, self._target = chrome, target
-        self._session = session or Attaching(chrome)
-        self._gate = ChromeGate(chrome.url, target, site)
-        self._session.begin(target, self._gate.navigate)
+        self._session, self._sentry = session, sentry
+        self._gate = ChromeGate(chrome.url, target, site, sentry)
+        self._session.begin(target, self._gate.navigate, lambda: not self._gate.connected)
         self.gate = self._gate
         self.page = ChatPage(self._session, site, clock, explain=selenium_reason)
 
@@ -92,6 +101,8 @@ class ChromeSeat:
                 act()
             except Failure:
                 continue  # a window that is gone needs nothing more; the next step is tried in any case
+        if self._sentry is not None:
+            self._sentry.end()
 
 
 class ChromeBrowser:
@@ -103,13 +114,14 @@ class ChromeBrowser:
 
     def seat(self) -> tuple[str, ChromeSeat]:
         chrome = self._chrome = self._chrome or self._ensure()
-        session = Attaching(chrome)
+        session, sentry = Attaching(chrome), Sentry()
         try:
             window = chrome.new_window()
         except BaseException:
             session.end()
+            sentry.end()
             raise
-        return window, ChromeSeat(chrome, window, self._site, self._clock, session)
+        return window, ChromeSeat(chrome, window, self._site, self._clock, session, sentry)
 
     def bury(self, window: str) -> None:
         chrome = self._chrome or self._attached()
@@ -118,7 +130,8 @@ class ChromeBrowser:
         self._chrome = chrome
         if not any(target.get("targetId") == window for target in chrome.targets()):
             return
-        seat = ChromeSeat(chrome, window, self._site, self._clock)
+        # No sentry: should we die here too, the guard of the page's own process and the next command stand for it.
+        seat = ChromeSeat(chrome, window, self._site, self._clock, Attaching(chrome), None)
         try:
             seat.gate.arm()  # closed: whatever that page still wants to send is failed
         finally:

@@ -59,6 +59,7 @@ def heal(w: World, custody: Custody, found: Swept, heed: Heed) -> bool:
     found.counts["recovered"] = len(custody.recover())
     _seal(w, found, stuck, heed)
     _prune(w, found, heed)
+    w.host.remove_stale_temps(w.clock.now().wall)
     _look_once(w, custody)
     return _has_registry(w, found)
 

@@ -271,7 +271,7 @@ class Sending:
         if not self._gate.release(held):
             self._released = False
             self._held = None
-            raise Failure("site-changed", "the page took its request back before it was released; nothing was sent",
+            raise Failure("site-changed", "the page took its request back, or a part of the gate was gone; nothing was sent",
                           "run it again under a new id")
         self._op = self._custody.released(self._id)
         return held

@@ -111,6 +111,12 @@ SCENARIOS: dict[str, Scenario] = _table(
     Scenario("redirect-307", "server", "the send endpoint answers 307 to its older path", {"times": 0}),
     Scenario("web-url", "both", "the stream tells the conversation id that late; until then /c/WEB:<uuid>", {"seconds": 3.0}),
     Scenario("page-retries", "page", "the page posts a send again by itself after a failure", {"times": 1}),
+    Scenario(
+        "page-haunts",
+        "page",
+        "from the first answer on the page posts the send over and over, by: document, frame, worker, reload",
+        {"by": "document"},
+    ),
     Scenario("swallow-click", "page", "the page ignores the click on the send button", {"times": 0}),
     Scenario("nervous-click", "page", "two handlers run for one press: the page posts twice"),
     Scenario("draft", "page", "the composer already holds a draft", {"text": "an old draft"}),

@@ -12,7 +12,7 @@ from gptbridge.core.pacing import Now
 from gptbridge.core.ports import Browser, Caller, Seat, Settings, World
 from gptbridge.edge.config import Config
 from gptbridge.edge.copies import CopyFolder
-from gptbridge.edge.files import replace
+from gptbridge.edge.files import remove_stale_temps, replace
 from gptbridge.edge.home import Home, open_home
 from gptbridge.edge.host import Host
 from gptbridge.edge.ledger_file import LedgerFile
@@ -63,13 +63,17 @@ class NoBrowser:
 
 
 class Room:
-    """The Host port: free room where the home lies."""
+    """The Host port: room where the home lies, free and to be freed."""
 
     def __init__(self, host: Host, home: Home) -> None:
         self._host, self._home = host, home
 
     def free_bytes(self) -> int:
         return self._host.free_bytes(self._home.need())
+
+    def remove_stale_temps(self, now: float) -> int:
+        places = [self._home.need(), *(self._home.need(name) for name in ("logs", "spool", "reports", "browser"))]
+        return sum(remove_stale_temps(self._home.disk, place, now=now) for place in places)
 
 
 @dataclass(slots=True)

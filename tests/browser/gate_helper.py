@@ -1,4 +1,5 @@
-"""A process that holds a gate, to be killed: arguments are browser socket, target, origin; it does what the lines on stdin say."""
+"""A process that holds a gate, to be killed: arguments are browser socket, target, origin, and `alone` for a gate without its sentry;
+it does what the lines on stdin say."""
 
 from __future__ import annotations
 
@@ -7,10 +8,13 @@ import signal
 import sys
 
 from gptbridge.edge.gate import Gate
+from gptbridge.edge.sentry import Sentry
 
 
 def main() -> None:
-    gate = Gate(*sys.argv[1:4])
+    browser_url, target, origin, *alone = sys.argv[1:]
+    sentry = None if alone else Sentry()
+    gate = Gate(browser_url, target, origin, sentry)
     gate.arm()
 
     def caught(*_: object) -> None:
@@ -18,7 +22,7 @@ def main() -> None:
         os._exit(0)
 
     signal.signal(signal.SIGTERM, caught)
-    print("armed", flush=True)
+    print(f"armed {sentry.pid if sentry else 0}", flush=True)
     held = None
     for line in sys.stdin:
         word = line.strip()
@@ -27,6 +31,9 @@ def main() -> None:
         elif word == "wait":
             held = gate.wait(10)
             assert held is not None
+        elif word == "release":
+            assert held is not None
+            word = str(gate.release(held))
         elif word == "release-and-die":
             assert held is not None and gate.release(held)
             os.kill(os.getpid(), signal.SIGKILL)

@@ -22,6 +22,9 @@ import pytest
 from gptbridge.core.errors import Failure
 from gptbridge.edge import browser_files, processes
 from gptbridge.edge.chrome import Chrome
+from gptbridge.edge.host import Host
+from gptbridge.edge.seats import ChromeBrowser
+from gptbridge.shell.wiring import HostClock
 from tests.browser.toy import free_port, running, settings, start, until, writer
 
 ROOT = str(Path(__file__).resolve().parents[2])
@@ -76,7 +79,7 @@ def test_a_command_starts_it_and_leaves_no_pipe_behind(tmp_path: Path) -> None:
         chrome.quit()
     assert processes.started(chrome.running.pid) is None
     assert not browser_files.lock_is_there(folder / "profile")
-    assert not Chrome.is_running(settings(folder), folder)
+    assert Chrome.attach(settings(folder), folder) is None
 
 
 @browser
@@ -339,3 +342,34 @@ def test_a_browser_that_ends_at_once(tmp_path: Path) -> None:
     assert time.monotonic() - began < 20
     with contextlib.suppress(FileNotFoundError):
         assert "starting" in json.loads((tmp_path / "browser" / "browser.json").read_text())
+
+
+@browser
+def test_a_chrome_that_dies_while_the_driver_attaches(tmp_path: Path) -> None:
+    """A driver would try for a minute to reach it, and hold up the command's end."""
+    chrome = start(tmp_path / "browser")
+    browser = ChromeBrowser(lambda: chrome, lambda: None, "http://127.0.0.1:9", HostClock(Host({})))
+    _, seat = browser.seat()
+    os.kill(chrome.running.pid, signal.SIGKILL)
+    began = time.monotonic()
+    with pytest.raises(Failure) as failure:
+        seat.gate.arm()
+    assert failure.value.slug == "site-changed"
+    seat.close()
+    assert time.monotonic() - began < 25
+    browser.leave(quit_started=False)
+    assert not processes.having_argument(str(tmp_path / "browser" / chrome.running.driver))
+
+
+@browser
+def test_a_browser_that_ends_at_once_leaves_no_driver(tmp_path: Path) -> None:
+    """The driver that was to start it has nobody else who would end it."""
+    driver = browser_files.find_driver(None, browser_files.find_browser(None))
+    assert driver is not None
+    version = browser_files.version_of(driver, "driver")
+    chrome = program(tmp_path / "bin" / "chrome", f"Chromium {version}")
+    with pytest.raises(Failure) as failure:
+        start(tmp_path / "browser", browser=str(chrome), driver=str(driver))
+    assert "ended at once" in failure.value.message
+    copies = [path for path in (tmp_path / "browser").iterdir() if path.name.startswith("chromedriver")]
+    assert len(copies) == 1 and not processes.having_argument(str(copies[0]))

@@ -16,8 +16,10 @@ from pathlib import Path
 import pytest
 
 from gptbridge.core.errors import Failure
+from gptbridge.edge import processes
 from gptbridge.edge.chrome import Chrome
 from gptbridge.edge.gate import Gate
+from gptbridge.edge.sentry import Sentry
 from tests.browser.toy import Toy, Window, running, until
 
 pytestmark = pytest.mark.browser
@@ -43,7 +45,8 @@ def toy() -> Iterator[Toy]:
 class Seat:
     def __init__(self, chrome: Chrome, toy: Toy) -> None:
         self.window = Window(chrome)
-        self.gate = Gate(chrome.url, self.window.target, toy.origin)
+        self.sentry = Sentry()
+        self.gate = Gate(chrome.url, self.window.target, toy.origin, self.sentry)
         self.gate.arm()
         self.window.go(f"{toy.origin}/")
         self.window.js("dedicated = new Worker('/worker.js'); 1")
@@ -53,6 +56,7 @@ class Seat:
         self.window.close()
         assert self.gate.gone(5)
         self.gate.detach()
+        self.sentry.end()
 
 
 @pytest.fixture
@@ -169,7 +173,7 @@ def test_other_posts_pass_at_once(seat: Seat, toy: Toy) -> None:
     assert toy.posts == list(paths * 4)
     assert seat.gate.traces() == 0 and seat.gate.notes() == ()
     seat.window.js("telemetry('/ces/v1/t', 'with a draft of some length in it')", wait=True)
-    assert seat.gate.trace_paths() == ("/ces/v1/t",)
+    assert seat.gate.traces() == 1
     seat.window.js("void (window.s = new WebSocket('ws://' + location.host + '/socket')).addEventListener('open', "
                    "() => s.send('raw: a draft of some length'))")
     until(lambda: seat.gate.traces() == 2 and len(toy.frames) == 1, "the frame")
@@ -255,90 +259,161 @@ def test_guard_looks_native_and_leaves_no_names(seat: Seat) -> None:
 # -- the process of the gate dies
 
 
-@contextlib.contextmanager
-def helper(chrome: Chrome, toy: Toy) -> Iterator[tuple[subprocess.Popen[str], Window]]:
-    window = Window(chrome)
-    root = str(Path(__file__).resolve().parents[2])
-    process = subprocess.Popen([sys.executable, "-m", "tests.browser.gate_helper", chrome.url, window.target, toy.origin], cwd=root,
-                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    try:
-        assert process.stdout.readline() == "armed\n"
-        window.go(f"{toy.origin}/")
-        window.js("dedicated = new Worker('/worker.js'); dedicated.postMessage({url: '/ces', body: 'x'})")
+class Helper:
+    """A gate in a process of its own, with its sentry or `alone`."""
+
+    def __init__(self, chrome: Chrome, toy: Toy, *alone: str) -> None:
+        self.window = Window(chrome)
+        root = str(Path(__file__).resolve().parents[2])
+        self.process = subprocess.Popen([sys.executable, "-m", "tests.browser.gate_helper", chrome.url, self.window.target, toy.origin,
+                                         *alone], cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        word, pid = self.process.stdout.readline().split()
+        assert word == "armed"
+        self.sentry = int(pid)
+        self.window.go(f"{toy.origin}/")
+        self.window.js("dedicated = new Worker('/worker.js'); dedicated.postMessage({url: '/ces', body: 'x'})")
         until(lambda: toy.posts == ["/ces"], "the worker")
         toy.posts.clear()
-        yield process, window
-    finally:
-        process.kill()
-        process.wait()
-        window.close()
-        for pipe in (process.stdin, process.stdout):
+
+    def tell(self, *words: str) -> str:
+        """The last answer; "" when it died of it."""
+        said = ""
+        assert self.process.stdin is not None and self.process.stdout is not None
+        for word in words:
+            self.process.stdin.write(f"{word}\n")
+            self.process.stdin.flush()
+            said = self.process.stdout.readline().strip()
+        return said
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def is_there(self) -> bool:
+        return any(target["targetId"] == self.window.target for target in self.window.chrome.targets())
+
+    def end(self) -> None:
+        self.kill()
+        self.window.close()
+        for pipe in (self.process.stdin, self.process.stdout):
             with contextlib.suppress(OSError):
                 assert pipe is not None
                 pipe.close()
+        until(lambda: processes.started(self.sentry) is None, "the end of the sentry")
 
 
-def tell(process: subprocess.Popen[str], *words: str) -> None:
-    assert process.stdin is not None and process.stdout is not None
-    for word in words:
-        process.stdin.write(f"{word}\n")
-        process.stdin.flush()
-        assert process.stdout.readline() in (f"{word}\n", "")
+@pytest.fixture
+def helper(chrome: Chrome, toy: Toy) -> Iterator[Helper]:
+    one = Helper(chrome, toy)
+    yield one
+    one.end()
 
 
-def test_killed_after_release_the_page_does_not_retry(chrome: Chrome, toy: Toy) -> None:
-    with helper(chrome, toy) as (process, window):
-        tell(process, "open")
-        window.js("void retrying('m-1', 6)")
-        tell(process, "wait", "release-and-die")
-        assert process.wait(5) == -signal.SIGKILL
-        until(lambda: window.js("window.done") is True, "the page to give up")
-        for way in ("xhr", "beacon", "oldWorker", "blob"):
-            window.send(way, "m-1")
-        assert quiet(toy) == 1, toy.sends
+@pytest.fixture
+def alone(chrome: Chrome, toy: Toy) -> Iterator[Helper]:
+    one = Helper(chrome, toy, "alone")
+    yield one
+    one.end()
 
 
-def test_killed_while_held_at_most_one_leaves(chrome: Chrome, toy: Toy) -> None:
-    with helper(chrome, toy) as (process, window):
-        tell(process, "open")
-        window.js("void retrying('m-1', 4)")
-        tell(process, "wait")
-        os.kill(process.pid, signal.SIGKILL)
-        until(lambda: window.js("window.done") is True, "the page to give up")
-        assert quiet(toy) <= 1
+AGAIN = ("document", "frame", "blank", "worker", "shared", "popup", "reload")
 
 
-def test_killed_while_closed_nothing_leaves(chrome: Chrome, toy: Toy) -> None:
-    with helper(chrome, toy) as (process, window):
-        window.js("window.port_ = new SharedWorker('/shared.js').port; port_.start(); port_.postMessage({url: '/ces', body: 'x'})")
-        until(lambda: toy.posts == ["/ces"], "the shared worker")
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
-        for way in ("fetch", "xhr", "beacon", "oldWorker", "blob", "shared"):
-            window.send(way)
-        assert quiet(toy) == 0, toy.sends
+@pytest.mark.parametrize("how", AGAIN)
+def test_killed_after_release_the_page_reaches_the_site_no_more(helper: Helper, toy: Toy, how: str) -> None:
+    """GT-11: also from what the page makes after the worker's death; then its window is closed, and the sentry ends."""
+    helper.tell("open")
+    helper.window.js(f"void haunt('m-1', '{how}')")
+    helper.tell("wait", "release-and-die")
+    assert helper.process.wait(5) == -signal.SIGKILL
+    until(lambda: not helper.is_there(), "the window to be closed")
+    until(lambda: processes.started(helper.sentry) is None, "the end of the sentry")
+    assert quiet(toy) == 1, toy.sends
 
 
-def test_signal_while_held_fails_it_first(chrome: Chrome, toy: Toy) -> None:
-    with helper(chrome, toy) as (process, window):
-        tell(process, "open")
-        window.send("keepalive")
-        tell(process, "wait")
-        os.kill(process.pid, signal.SIGTERM)
-        assert process.wait(5) == 0
-        assert quiet(toy) == 0
+def test_a_page_like_that_would_reach_it_without_the_sentry(alone: Helper, toy: Toy) -> None:
+    """What the test above is worth: with the guard alone a new frame sends again."""
+    alone.tell("open")
+    alone.window.js("void haunt('m-1', 'blank')")
+    alone.tell("wait", "release-and-die")
+    until(lambda: len(toy.sends) > 1, "the second send")
 
 
-def test_a_dead_owners_window_is_armed_again(chrome: Chrome, toy: Toy) -> None:
-    with helper(chrome, toy) as (process, window):
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
-        gate = Gate(chrome.url, window.target, toy.origin)
-        gate.arm()
-        window.send("fetch")
-        until(lambda: len(gate.notes()) == 1 or json.dumps(window.js("window.failed")) != "null", "the refusal")
-        assert quiet(toy) == 0
-        window.close()
-        assert gate.gone(5)
-        gate.detach()
+def test_without_the_sentry_the_guard_stands(alone: Helper, toy: Toy) -> None:
+    alone.tell("open")
+    alone.window.js("void retrying('m-1', 6)")
+    alone.tell("wait", "release-and-die")
+    assert alone.process.wait(5) == -signal.SIGKILL
+    until(lambda: alone.window.js("window.done") is True, "the page to give up")
+    for way in ("xhr", "beacon", "oldWorker", "blob"):
+        alone.window.send(way, "m-1")
+    assert quiet(toy) == 1, toy.sends
+
+
+@pytest.mark.parametrize("way", ["fetch", "keepalive", "beacon", "oldWorker"])
+def test_killed_while_held_nothing_leaves(helper: Helper, toy: Toy, way: str) -> None:
+    helper.tell("open")
+    helper.window.js(f"void ways.{way}('m-1'); void retrying('m-1', 4)")
+    helper.tell("wait")
+    helper.kill()
+    until(lambda: not helper.is_there(), "the window to be closed")
+    assert quiet(toy) == 0, toy.sends
+
+
+def test_killed_while_held_and_without_a_sentry_at_most_one_leaves(alone: Helper, toy: Toy) -> None:
+    alone.tell("open")
+    alone.window.js("void retrying('m-1', 4)")
+    alone.tell("wait")
+    alone.kill()
+    until(lambda: alone.window.js("window.done") is True, "the page to give up")
+    assert quiet(toy) <= 1
+
+
+def test_killed_while_closed_nothing_leaves(alone: Helper, toy: Toy) -> None:
+    alone.window.js("window.port_ = new SharedWorker('/shared.js').port; port_.start(); port_.postMessage({url: '/ces', body: 'x'})")
+    until(lambda: toy.posts == ["/ces"], "the shared worker")
+    alone.kill()
+    for way in ("fetch", "xhr", "beacon", "oldWorker", "blob", "shared"):
+        alone.window.send(way)
+    assert quiet(toy) == 0, toy.sends
+
+
+def test_signal_while_held_fails_it_first(helper: Helper, toy: Toy) -> None:
+    """GT-10, by the gate itself: the window is still there to tell."""
+    helper.tell("open")
+    helper.window.send("keepalive")
+    helper.tell("wait")
+    os.kill(helper.process.pid, signal.SIGTERM)
+    assert helper.process.wait(5) == 0
+    assert quiet(toy) == 0
+
+
+@pytest.mark.parametrize("when", ["before the click", "while held"])
+def test_a_sentry_that_is_gone_costs_a_send_and_nothing_else(helper: Helper, toy: Toy, when: str) -> None:
+    """Killed, it lets nothing go; the gate releases nothing without it."""
+    if when == "before the click":
+        os.kill(helper.sentry, signal.SIGKILL)
+        assert helper.tell("open") == "", "the gate refuses to open"
+        return
+    helper.tell("open")
+    helper.window.send("fetch")
+    helper.tell("wait")
+    os.kill(helper.sentry, signal.SIGKILL)
+    assert quiet(toy) == 0, "what the gate holds stays held"
+    assert helper.tell("release") == "False"
+    until(lambda: helper.window.js("window.failed") is not None, "the page's own error")
+    assert quiet(toy) == 0 and helper.is_there()
+
+
+def test_a_dead_owners_window_is_armed_again(chrome: Chrome, toy: Toy, alone: Helper) -> None:
+    alone.kill()
+    window = alone.window
+    gate = Gate(chrome.url, window.target, toy.origin)
+    gate.arm()
+    window.send("fetch")
+    until(lambda: len(gate.notes()) == 1 or json.dumps(window.js("window.failed")) != "null", "the refusal")
+    assert quiet(toy) == 0
+    window.close()
+    assert gate.gone(5)
+    gate.detach()

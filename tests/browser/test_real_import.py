@@ -9,7 +9,7 @@ import signal
 import pytest
 
 from gptbridge.core import record
-from gptbridge.edge.locks import Holder
+from gptbridge.edge.lock_file import Holder
 from tests.browser.real import Desk, Home, until
 
 pytestmark = pytest.mark.browser

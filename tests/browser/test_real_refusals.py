@@ -92,6 +92,7 @@ def test_refused_by_the_site(desk: Desk, case: Case) -> None:
 GOES_ON = (
     ("nervous-click",), ("service-worker",), ("web-url:seconds=1.5",), ("rewrites-ids",), ("page-retries:times=3", "send-502"),
     ("page-retries:times=3", "connection-drops:frames=1"), ("connection-drops",),
+    ('page-haunts:by="frame"',), ('page-haunts:by="worker"',),
     ("thinking:seconds=1", "newest-behind:seconds=1", 'localised:language="es"', "stop-control-elsewhere"),
 )
 

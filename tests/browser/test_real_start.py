@@ -6,6 +6,7 @@ Each command ends by itself with one message, also with a standard input that is
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -134,3 +135,21 @@ def test_the_program_from_any_folder(desk: Desk) -> None:
     if ran.returncode == 20 and b"virtual environment" in ran.stderr:
         pytest.skip("this checkout has no .venv")
     assert ran.returncode == 0 and ran.stdout.startswith(b'{"schema":')
+
+
+def test_nothing_of_the_persons_own_is_read_or_written(bare: Desk, tmp_path: Path) -> None:
+    """SE-08: in a user's home folder a first send leaves nothing outside ASKGPT_HOME, and what lay there is not even opened."""
+    person = tmp_path / "person"
+    own = [person / ".config" / browser / "Default" / "Cookies" for browser in ("chromium", "google-chrome")]
+    for file in own:
+        file.parent.mkdir(parents=True)
+        file.write_bytes(b"a session of the person's own")
+        os.utime(file, (1_000_000_000, 1_000_000_000))
+    before = sorted(person.rglob("*"))
+    others = ("XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_RUNTIME_DIR")
+    ran = bare.run("send", "hello", drop=others, HOME=str(person))
+    assert ran.code == 0, ran
+    bare.home.quit()
+    assert sorted(person.rglob("*")) == before
+    assert {file.stat().st_atime for file in own} == {1_000_000_000}
+    assert (bare.home.path / "browser" / "crashes").is_dir(), "where Chrome's crash handler writes, measured here"

@@ -61,6 +61,20 @@ async function retrying(id, times) { window.done = false;
     try { if ((await fetch(url("retry") + "&answer=502", {method: "POST", body: body(id)})).ok) break; } catch {}
     await later(150); }
   window.done = true; }
+// A page that posts its message again and again, from what it makes anew each time, as soon as the first answer is there.
+const again = {
+  document: (id) => { void ways.fetch(id); void ways.beacon(id); },
+  frame: (id) => ways.iframe(id),
+  blank: (id) => { const f = document.createElement("iframe"); document.body.append(f);
+    f.contentWindow.fetch(url("blank"), {method: "POST", body: body(id)}).catch(() => {}); },
+  worker: (id) => ways.worker(id),
+  shared: (id) => { const w = new SharedWorker("/shared.js", "s" + Math.random()); w.port.start();
+    w.port.postMessage({url: url("shared"), body: body(id)}); },
+  popup: (id) => ways.popup(id),
+  reload: (id) => { sessionStorage.again = id; location.reload(); },
+};
+const haunt = async (id, how) => { await ways.fetch(id); for (;;) { again[how](id); await later(10); } };
+if (sessionStorage.again) { void ways.fetch(sessionStorage.again); setTimeout(() => location.reload(), 20); }
 const telemetry = async (path, text) => { const t = performance.now();
   await fetch(path, {method: "POST", body: JSON.stringify({partial_query: {author: {role: "user"}, content: {parts: [text]}}})});
   return performance.now() - t; };

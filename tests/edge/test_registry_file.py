@@ -12,9 +12,9 @@ import pytest
 from gptbridge.core import record
 from gptbridge.core.errors import Failure
 from gptbridge.core.registry import Conversation
+from gptbridge.edge.disk import Disk
 from gptbridge.edge.home import open_home
 from gptbridge.edge.host import Host
-from gptbridge.edge.journal import Disk
 from gptbridge.edge.registry_file import RegistryFile
 from tests.edge.crashing import Faulty, Killer, Quick, Recorder, child, status
 

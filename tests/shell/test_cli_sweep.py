@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -165,3 +166,14 @@ def test_the_timers_command(seed: Seed, tmp_path: Path) -> None:
     done = run("--json", "--stale-after", "0")
     VALID.validate(json.loads(done.stdout))
     assert done.returncode == 3
+
+
+def test_what_killed_writers_left_is_removed_after_a_day(seed: Seed) -> None:
+    assert seed.document("sweep", "--offline")["exit_code"] == 0
+    logs = Path(seed.env["ASKGPT_HOME"]) / "logs"
+    old, new = (logs / f".a.log.{digit * 16}.tmp" for digit in "01")
+    for path in (old, new):
+        path.write_bytes(b"half")
+    os.utime(old, (1_000_000_000, 1_000_000_000))
+    assert seed.document("sweep", "--offline")["exit_code"] == 0
+    assert not old.exists() and new.exists()

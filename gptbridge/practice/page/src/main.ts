@@ -8,7 +8,7 @@ import { throttleDialog, toast } from "./overlays";
 import { Sidebar, SidebarHooks, conversationMenu } from "./sidebar";
 import { speak, t } from "./strings";
 import { Thread } from "./thread";
-import { arrangeServiceWorker } from "./transport";
+import { arrangeServiceWorker, hauntOn } from "./transport";
 import { Conversation, Message, ROOT } from "./tree";
 
 const HYDRATES_AFTER = 150; // ms from the first look of the page until its editor is live
@@ -239,6 +239,7 @@ function draftKey(): string {
 }
 
 async function begin(): Promise<void> {
+  hauntOn();
   await Promise.all([refreshScenarios(), refreshSession()]);
   const localised = scenario("localised");
   speak(new URLSearchParams(location.search).get("hl") ?? (localised ? String(localised.language ?? "de") : "en"));

@@ -74,13 +74,45 @@ const byBeacon: Road = async (url, _headers, body) => {
   return { status: 200, type: "text/event-stream", chunks: (async function* () {})() };
 };
 
-/** Posts a send by the road that the scenarios name; tries again by itself only while `page-retries` is on. */
+// Scenario `page-haunts`: from the first answer on the page posts the same send over and over, each time from something that it makes anew.
+const HAUNTS = "practice-haunts";
+const every = 20; // ms
+const postFrom: Record<string, (url: string, init: RequestInit) => void> = {
+  document: (url, init) => void fetch(url, init).catch(() => {}),
+  frame: (url, init) => {
+    const frame = document.createElement("iframe");
+    document.body.append(frame);
+    void frame.contentWindow!.fetch(url, init).catch(() => {});
+  },
+  worker: (url, init) => {
+    const source = `fetch(${JSON.stringify(url)}, ${JSON.stringify(init)}).catch(() => {})`;
+    new Worker(URL.createObjectURL(new Blob([source], { type: "text/javascript" })));
+  },
+  reload: (url, init) => { sessionStorage.setItem(HAUNTS, JSON.stringify({ url, init })); location.reload(); },
+};
+
+function haunt(by: string, url: string, init: RequestInit): void {
+  const address = new URL(url, location.href).href;
+  const timer = setInterval(() => { postFrom[by]?.(address, init); if (by === "reload") clearInterval(timer); }, every);
+}
+
+/** A page that was reloaded by `page-haunts` goes on with it. */
+export function hauntOn(): void {
+  const kept = sessionStorage.getItem(HAUNTS);
+  if (kept === null) return;
+  const { url, init } = JSON.parse(kept) as { url: string; init: RequestInit };
+  postFrom.document(url, init);
+  setTimeout(() => location.reload(), every);
+}
+
+/** Posts a send by the road that the scenarios name; tries again by itself only while `page-retries` or `page-haunts` is on. */
 export async function post(url: string, headers: Record<string, string>, body: string, signal: AbortSignal): Promise<Answer> {
   const road = scenario("send-by-socket") ? bySocket : scenario("send-from-worker") ? byWorker : scenario("send-by-beacon") ? byBeacon : byFetch;
   const retries = scenario("page-retries") ? Math.min(3, parameter("page-retries", "times", 1)) : 0;
   for (let round = 0; ; round++) {
     try {
       const answer = await road(url, headers, body, signal);
+      if (scenario("page-haunts")) haunt(String(scenario("page-haunts")!.by), url, { method: "POST", headers, body });
       if (answer.status < 500 || round >= retries) return answer;
     } catch (error) {
       if (round >= retries || signal.aborted) throw error;

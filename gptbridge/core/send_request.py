@@ -1,9 +1,8 @@
-"""Secret: what a send request of the site looks like on the wire.
+"""The body of a send request as the page makes it: `messages: [{id, author: {role}, content: {parts}, metadata}]`.
 
 Guarantees: pure; a body is recognised by its shape, never by its text; what leaves here are named fields, no header but the
 account's, no bearer. Fails towards "send": a POST to a known send path that cannot be read counts as one (GT-12).
-Sources: the bodies and paths of the web client, 2022 to 2026-11: `POST /backend-api/conversation` until mid 2025, then
-`/backend-api/f/conversation`, `/backend-anon/...` signed out; `messages: [{id, author: {role}, content: {parts}, metadata}]`.
+Sources: the bodies of the web client, 2022 to 2026-11. The paths and the account's header are edge/chatgpt.py's.
 """
 
 from __future__ import annotations
@@ -13,20 +12,13 @@ import json
 import re
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import quote, quote_plus, unquote_plus, urlsplit
+from urllib.parse import quote, quote_plus, unquote_plus
 
 from gptbridge.core.ports import Held
 
-SEND_PATH = r"^/backend-(?:api|anon)/(?:f/)?conversation/?$"
 DEPTH = 5  # a wrapper or two around the body is still that body
-ACCOUNT_HEADER = "chatgpt-account-id"
-_SEND_PATH = re.compile(SEND_PATH)
 _USER = re.compile(r'"role"\s*:\s*"user"')
 _SHORT = 12
-
-
-def path_of(url: str) -> str:
-    return urlsplit(url).path
 
 
 def sending_part(value: Any, depth: int = DEPTH) -> dict[str, Any] | None:
@@ -48,32 +40,31 @@ def sending_part(value: Any, depth: int = DEPTH) -> dict[str, Any] | None:
     return None
 
 
-def is_send(url: str, body: str | None) -> tuple[bool, dict[str, Any] | None]:
-    """(whether this POST is a send, the part of its body that says so or None when it could not be read)."""
+def is_send(body: str | None, *, to_send_path: bool) -> tuple[bool, dict[str, Any] | None]:
+    """(whether a POST with this body is a send, the part of it that says so or None when it could not be read)."""
     document = _json(body) if body else None
     part = sending_part(document)
     if part is not None:
         return True, part
     # A form or several JSON lines: no JSON as a whole, a send all the same.
     looks = document is None and body is not None and any("messages" in form and _USER.search(form) for form in (body, unquote_plus(body)))
-    return looks or (document is None and bool(_SEND_PATH.match(path_of(url)))), None
+    return looks or (document is None and to_send_path), None
 
 
 def message_ids(part: Mapping[str, Any] | None) -> tuple[str, ...]:
     return tuple(str(message.get("id")) for message in _users(part)) if part else ()
 
 
-def held(handle: str, url: str, headers: Mapping[str, str], part: Mapping[str, Any] | None) -> Held:
+def held(handle: str, path: str, account_id: str | None, part: Mapping[str, Any] | None) -> Held:
     """The request reduced to the fields that are compared before it may continue."""
     users = _users(part)
     body = part or {}
-    account = next((value for name, value in headers.items() if name.lower() == ACCOUNT_HEADER), None)
     return Held(
-        handle=handle, path=path_of(url), action=_text(body.get("action")), user_message_ids=message_ids(part),
+        handle=handle, path=path, action=_text(body.get("action")), user_message_ids=message_ids(part),
         user_texts=tuple(_parts(message) for message in users), other_messages=len(body.get("messages", ())) - len(users),
         conversation_id=_text(body.get("conversation_id")), parent_message_id=_text(body.get("parent_message_id")),
         model=_text(body.get("model")), effort=_text(body.get("thinking_effort")),
-        temporary=bool(body.get("history_and_training_disabled")), account_id=account,
+        temporary=bool(body.get("history_and_training_disabled")), account_id=account_id,
         attachments=tuple(identity for message in users for identity in _attachments(message)), readable=part is not None,
     )
 
