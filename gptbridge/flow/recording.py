@@ -7,8 +7,11 @@ operation; a turn carries an operation id only where a receipt in the ledger bin
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
+from gptbridge.core import brought
+from gptbridge.core.brought import Brought
 from gptbridge.core.conversation import SiteConversation, SiteTurn
 from gptbridge.core.errors import Failure
 from gptbridge.core.importing import retitled
@@ -33,7 +36,7 @@ def url_of(w: World, conversation_id: str) -> str:
 
 
 def write_turn(w: World, op: Operation, prompt: str, turn: SiteTurn | None, *, state: str, thinking: str | None = None,
-               answer: str | None = None, failure: Failure | None = None) -> None:
+               answer: str | None = None, failure: Failure | None = None, files: Sequence[Brought] = ()) -> None:
     """Append the turn of our own operation, fsynced, then replace the copy. `turn` is the site's account of it, if it could be read."""
     name = log_name(op)
     if turn is not None:  # a failed turn may have lost the words that were streamed: they are kept
@@ -43,6 +46,8 @@ def write_turn(w: World, op: Operation, prompt: str, turn: SiteTurn | None, *, s
         sections.append(("thinking", thinking))
     if answer is not None:
         sections.append(("answer", answer))
+    if files:
+        sections.append((brought.SECTION, brought.text(files)))
     if failure is not None:
         sections.append(("error", f"{failure.slug}: {failure.message}"))
     attrs = {"op": op.operation_id, "user": op.site_message_id or op.user_message_id, "turn": op.turn_id,
@@ -51,6 +56,15 @@ def write_turn(w: World, op: Operation, prompt: str, turn: SiteTurn | None, *, s
              "words": ()}
     w.logs.append(name, header=_header(w, op.conversation_id if name == op.conversation_id else None, op, op.account), blocks=[block])
     w.logs.copy(name)
+
+
+def write_event(w: World, conversation_id: str, account: str, files: Sequence[Brought]) -> None:
+    """Append what a collection of files brought, as a record without a turn (TL-16), then replace the copy."""
+    state = "incomplete" if brought.missing(files, conversation_id) else "completed"
+    block = {"kind": "event", "at": rfc3339(w.clock.now().wall), "attrs": _named({"did": "download-attachments"}),
+             "sections": [(brought.SECTION, brought.text(files))], "state": state, "words": ()}
+    w.logs.append(conversation_id, header=_header(w, conversation_id, None, account), blocks=[block])
+    w.logs.copy(conversation_id)
 
 
 def hydrate(w: World, site: SiteConversation, conversation_id: str, account: str, view: View) -> list[str]:
