@@ -70,7 +70,7 @@ def made(nodes: Sequence[Node]) -> list[dict[str, Any]]:
     site's file id, a URL, or the canvas id) or `path` (below /mnt/data, percent signs decoded); `node_id`, the message to name when asking
     for it; `name`, `size` or None; a canvas also `text`, None where only the site knows it."""
     found: dict[tuple[object, ...], dict[str, Any]] = {}
-    for one in (*_canvases(nodes), *(one for node in nodes for one in _of(node))):
+    for one in (*(one for node in nodes for one in _of(node)), *_canvases(nodes)):
         found.setdefault((one["kind"], one["pointer"], one["path"]), one)
     return list(found.values())
 

@@ -162,7 +162,7 @@ class Handler(BaseHTTPRequestHandler):
     def _head(self, status: int, headers: list[tuple[str, str]]) -> bytes:
         phrase = http.HTTPStatus(status).phrase if status in {s.value for s in http.HTTPStatus} else "Status"
         basic = [("Date", formatdate(usegmt=True)), ("X-Content-Type-Options", "nosniff"), ("Referrer-Policy", "same-origin")]
-        if "oai-did=" not in self.headers.get("Cookie", "") and status != 101:
+        if "oai-did=" not in self.headers.get("Cookie", "") and status != 101 and not self.path.startswith("/blob/"):
             basic.append(("Set-Cookie", f"oai-did={new_id()}; Path=/; SameSite=Lax"))
         lines = [f"HTTP/1.1 {status} {phrase}", *(f"{key}: {value}" for key, value in [*basic, *headers])]
         return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1", "replace")

@@ -139,7 +139,7 @@ def _handed(req: Request, ident: str, stamp: str) -> Reply:
     good = hmac.compare_digest(req.query.get("sig", "").encode(), sign(req.world, ident, stamp).encode())
     if file is None or not good or not stamp.isdigit() or time.time() - int(stamp) > LIFE:
         return fault(403, "Forbidden")
-    kind = _fault(req, file, "body")
+    kind = "" if req.path.startswith("/blob/") else _fault(req, file, "body")
     if kind == "expired" or kind.isdigit():
         return fault(403 if kind == "expired" else int(kind), "Forbidden")
     if kind.startswith("redirect-"):

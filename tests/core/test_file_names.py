@@ -90,6 +90,7 @@ def test_long_names_keep_their_ending_and_their_characters() -> None:
 
 def test_the_number_stands_before_the_ending() -> None:
     assert [numbered("a.csv", n) for n in (1, 2, 3)] == ["a.csv", "a-2.csv", "a-3.csv"]
-    assert numbered("a.tar.gz", 2) == "a-2.tar.gz" and numbered("plain", 2) == "plain-2" and numbered("AGENTS.md.file", 2) == "AGENTS.md-2.file"
+    assert numbered("a.tar.gz", 2) == "a-2.tar.gz" and numbered("plain", 2) == "plain-2"
+    assert numbered("AGENTS.md.file", 2) == "AGENTS.md-2.file"
     assert split("v1.2 draft") == ("v1.2 draft", "")
     assert with_ending("a", "md") == "a.md" and with_ending("a.md", "md") == "a.md" and with_ending("a.py", "md", keep=("py",)) == "a.py"

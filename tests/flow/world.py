@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from gptbridge.core.brought import Brought
 from gptbridge.core.ledger import Operation, View
 from gptbridge.core.operation import NEW, Payload
 from gptbridge.core.pacing import Gap
@@ -27,8 +28,10 @@ from gptbridge.edge.ledger_file import LedgerFile
 from gptbridge.edge.logs import LogFiles
 from gptbridge.edge.owner import own
 from gptbridge.edge.registry_file import RegistryFile
+from gptbridge.edge.saved_files import SavedFiles
 from gptbridge.edge.spool import SpoolFolder
 from gptbridge.edge.stamps import StampFile
+from gptbridge.flow.collecting import of_conversation
 from gptbridge.flow.custody import Custody
 from gptbridge.flow.reading import ReadBack, read_back
 from gptbridge.flow.reporting import outcome_of
@@ -149,7 +152,8 @@ class Worker:
         ledger = LedgerFile(self.home, self.machine, site=ground.url, mark=stamps.mark, warn=self.warn)
         self.world = World(clock, self.machine, own(locks), ledger, RegistryFile(self.home, self.machine, warn=self.warn), stamps,
                            SpoolFolder(self.home),
-                           LogFiles(self.home, copies), locks, Room(self.machine), self.browser, self.front, self.settings)
+                           LogFiles(self.home, copies), locks, Room(self.machine), self.browser, self.front, self.settings,
+                           SavedFiles(copies, self.disk))
         self.custody = Custody(self.world)
 
     def warn(self, text: str) -> None:
@@ -172,6 +176,9 @@ class Worker:
 
     def resume(self, conversation_id: str | None = None, *, operation: str | None = None) -> ReadBack:
         return read_back(self.world, self.custody, conversation_id=conversation_id, operation_id=operation)
+
+    def download(self, conversation_id: str) -> list[Brought]:
+        return of_conversation(self.world, self.custody, conversation_id).files
 
     def dies(self) -> None:
         """As SIGKILL: every descriptor is closed and nothing is tidied."""
