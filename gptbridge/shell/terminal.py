@@ -97,7 +97,7 @@ class Terminal:
         if self.quiet or not _is_terminal(self._err):
             return
         try:
-            width = os.get_terminal_size(self._err).columns
+            width = os.get_terminal_size(self._err).columns or 80
         except OSError:
             width = 80
         line = visible(text, multiline=False)
