@@ -1,8 +1,9 @@
-"""How a file of unknown length becomes durable under a free name: hidden while it grows, named when it is whole, replacing nothing.
+"""How a file of unknown length becomes durable under a free name: hidden while it grows, named when it is whole, replacing none.
 
-Guarantees: a name appears only when every byte is on the disk; nothing that is there is ever overwritten, whatever it is; a killed process
-leaves a hidden part at most, which the next one deletes (its flock is free), and never one of the living. Touches single names below a
-directory descriptor; no link is followed; files 0600. Owns the names of parts, `.ask-gpt-HEX.part`. Fails by `Failure`, naming the file.
+Guarantees: a name appears only when every byte is on the disk; nothing that is there is ever overwritten, whatever it is; a killed
+process leaves a hidden part at most, which the next one deletes (its flock is free), and never one of the living. Touches single names
+below a directory descriptor; no link is followed; files 0600. Owns the names of parts, `.ask-gpt-HEX.part`. Fails by `Failure`, naming
+the file.
 """
 
 from __future__ import annotations

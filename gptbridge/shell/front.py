@@ -40,7 +40,7 @@ CODES = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 
 
 def run(job: Job, output: Output, *, env: Mapping[str, str] | None = None, open_browser: OpenBrowser | None = None) -> int:
-    """`send`, `resume` with and without a prompt, `sweep`, `bootstrap-registry`, `download-attachments`. The exit code; all printing is done here."""
+    """Every command that a worker does. The exit code; all printing is done here."""
     env = dict(os.environ) if env is None else env
     try:
         config = load(env, wait=job.wait, queue_wait=job.queue_wait)

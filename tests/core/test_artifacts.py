@@ -95,15 +95,16 @@ def test_links_in_other_clothes() -> None:
 
 
 KEYS = st.sampled_from([
-    "id", "type", "asset_pointer", "content_type", "parts", "canvas", "textdoc_id", "attachments", "aggregate_result", "messages", "image_url",
-    "updates", "content_references", "asset_pointer_links", "text", "name"])
+    "id", "type", "asset_pointer", "content_type", "parts", "canvas", "textdoc_id", "attachments", "aggregate_result", "messages",
+    "image_url", "updates", "content_references", "asset_pointer_links", "text", "name"])
 json_values = st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_size=8),
                            lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4), max_leaves=12)
 AUTHORS = st.fixed_dictionaries({"role": st.sampled_from(["assistant", "tool"]), "name": st.sampled_from(["canmore.x", "python", None])})
 
 
 @given(st.lists(st.fixed_dictionaries({
-    "author": AUTHORS, "recipient": st.sampled_from(["all", "canmore.create_textdoc"]), "content": json_values, "metadata": json_values}), max_size=4))
+    "author": AUTHORS,
+    "recipient": st.sampled_from(["all", "canmore.create_textdoc"]), "content": json_values, "metadata": json_values}), max_size=4))
 def test_no_shape_of_a_message_breaks_it(messages: list[dict[str, Any]]) -> None:
     for one in made([node_of(f"n{at}", None, message) for at, message in enumerate(messages)]):
         assert one["kind"] in ("image", "audio", "file", "sandbox", "canvas") and (one["pointer"] or one["path"])
