@@ -123,7 +123,8 @@ def _work(caller: FrontSocket, job: Job, config: Config, env: Mapping[str, str],
           folder: str | None, open_browser: OpenBrowser | None) -> dict[str, Any]:
     w: World | None = None
     try:
-        w = world(env, config, caller, copies if job.command in ("send", "resume") else None, purpose=f"ask-gpt {job.command}",
+        w = world(env, config, caller, copies if job.command in ("send", "resume", "download-attachments") else None,
+                  purpose=f"ask-gpt {job.command}",
                   open_browser=open_browser)
         if job.command == "sweep":
             return _sweep(w, job)
