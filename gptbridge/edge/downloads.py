@@ -3,10 +3,10 @@
 Each file gets a hidden window without a page: it is sent to the signed address, every request of that navigation (redirects too) waits for
 our word before it leaves, and the answer's body is taken as a stream before anything could show or keep it. So cookies, proxy and handshake
 are Chrome's own and go where Chrome would send them; neither a cookie nor the bearer ever comes here. Guarantees: no request to a host that
-is none of the site's; at most HOPS redirects; pieces of at most PIECE bytes, one ahead of the one that is used, so memory is bounded on both
-sides; no download of Chrome's own begins. The window dies with this process's connection: killed in the middle, nothing is left
-(measured 2026-11, Chrome 156: 20 MB/s on two busy cores, 40 MB of ours for 300 MB).
-Touches one DevTools connection of its own. Fails by `Unavailable` for one file. A body that Chrome cuts short looks complete: who saves it
+is none of the site's; at most HOPS redirects; pieces of at most PIECE bytes, one ahead of the one that is used, so memory is bounded on
+both sides; no download of Chrome's own begins. The window dies with this process's connection: killed in the middle, nothing is left
+(measured 2026-11, Chrome 156: 20 MB/s on two busy cores, 45 MB of ours for 500 MB).
+Touches one DevTools connection of its own. Fails by `Unavailable` for one file. A body that was cut short looks complete: who saves it
 must compare its size with `size`.
 """
 
