@@ -10,6 +10,7 @@ fake one. `alter` changes the request that the page is about to make.
 
 from __future__ import annotations
 
+import contextlib
 import html
 import http.client
 import json
@@ -18,13 +19,14 @@ import re
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from gptbridge.core.ports import Held, Note
+from gptbridge.core.ports import Held, Link, Note, Unavailable
 from gptbridge.edge.chatgpt import ChatPage
+from gptbridge.edge.chatgpt_files import allowed, disposed_name, unfetched
 
 IDLE_S = 30.0
 NAMED = re.compile(rb'"conversation_id": ?"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})"')
@@ -394,6 +396,53 @@ class FakeGate:
         self.tell("ended")
 
 
+class FakeFetch:
+    """Opens links over HTTP as the courier does through Chrome: hop by hop allowed, cookies for the site's own host alone."""
+
+    def __init__(self, site: str) -> None:
+        self.site = site
+
+    @contextlib.contextmanager
+    def __call__(self, link: Link) -> Iterator[FakeBody]:
+        url = link.url
+        for _ in range(6):
+            if not allowed(url, self.site):
+                raise Unavailable("its link leads to a host that is none of the site's; it was not followed")
+            place = urlsplit(url)
+            connection = http.client.HTTPConnection(place.netloc, timeout=IDLE_S)
+            try:
+                cookie = {"Cookie": "oai-did=fake"} if place.netloc == urlsplit(self.site).netloc else {}
+                connection.request("GET", f"{place.path}?{place.query}", headers=cookie)
+                reply = connection.getresponse()
+                if reply.status == 200:
+                    if reply.getheader("content-type", "").startswith("text/html") and not reply.getheader("content-disposition"):
+                        raise Unavailable("the site answered with a page instead of the file")
+                    yield FakeBody(reply)
+                    return
+                if reply.status != 302:
+                    raise unfetched(reply.status)
+                url = str(reply.getheader("location"))
+            finally:
+                connection.close()
+        raise Unavailable("its link leads from address to address")
+
+
+class FakeBody:
+    def __init__(self, reply: http.client.HTTPResponse) -> None:
+        self._reply = reply
+        self.name = disposed_name(reply.getheader("content-disposition"))
+        self.mime = (reply.getheader("content-type") or "").partition(";")[0] or None
+        length = reply.getheader("content-length")
+        self.size = int(length) if length else None
+
+    def chunks(self) -> Iterator[bytes]:
+        try:
+            while data := self._reply.read1(1 << 16):
+                yield data
+        except http.client.HTTPException:
+            return  # cut short, and as silent about it as Chrome
+
+
 def explain(error: BaseException) -> str | None:
     return str(error) if isinstance(error, ConnectionError) else None
 
@@ -402,7 +451,7 @@ class FakeSeat:
     def __init__(self, site: str, clock: Any, pause: Pause | None = None, tell: Tell = silent) -> None:
         self.gate = FakeGate(pause, tell)
         self.session = FakeSession(site, self.gate, tell)
-        self.page = ChatPage(self.session, site, clock, explain=explain)
+        self.page = ChatPage(self.session, site, clock, explain=explain, fetch=FakeFetch(site))
         self.closed = False
 
     def close(self) -> None:

@@ -30,7 +30,7 @@ PURE = {
     "hashlib", "itertools", "json", "math", "operator", "re", "string", "types", "typing", "unicodedata", "zlib", "urllib.parse"}
 
 # Who else may change a file or write to a descriptor, in which function, and what that is. Everything durable goes through DURABLE.
-DURABLE = {"edge/disk.py", "edge/files.py", "edge/journal.py"}
+DURABLE = {"edge/disk.py", "edge/files.py", "edge/journal.py", "edge/parts.py"}
 WRITERS = {
     ("edge/lock_file.py", "_open"): "lock files, which hold no state",
     ("edge/lock_file.py", "_write"): "holder info: whom to wait for; it is never believed",

@@ -15,7 +15,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from gptbridge.core import ledger, log_header, record, registry, transcript
+from gptbridge.core import brought, ledger, log_header, record, registry, transcript
 from gptbridge.core.lifecycle import State
 from gptbridge.edge import browser_files, config
 from gptbridge.edge.home import open_home
@@ -65,9 +65,9 @@ def test_the_ledger(env: dict[str, str]) -> None:
     scan = record.scan((SPECIMENS / "home" / "ledger.jsonl").read_bytes())
     assert not scan.damage and not scan.torn
     view = ledger.fold(scan.pairs(), with_history=True)
-    states = {name: view.operations[result(name)["operation_id"]].state for name in ("send", "resume", "send-needs-human")}
-    assert states == {"send": State.COMPLETED, "resume": State.COMPLETED, "send-needs-human": State.REJECTED}
-    assert len(view.operations) == 3 and view.site == env["ASKGPT_SITE"]
+    states = {name: view.operations[result(name)["operation_id"]].state for name in ("send", "resume", "resume-files", "send-needs-human")}
+    assert states.pop("send-needs-human") == State.REJECTED and set(states.values()) == {State.COMPLETED}
+    assert len(view.operations) == 4 and view.site == env["ASKGPT_SITE"]
     assert files(env).ledger.view().last_seq == view.last_seq
 
 
@@ -102,7 +102,10 @@ def test_the_log() -> None:
     log = transcript.parse(the_log().read_bytes())
     assert not log.problems
     assert [(block.number, block.state, "hydrated" in block.words) for block in log.blocks] == [
-        (1, "completed", False), (2, "completed", True), (3, "completed", False)]
+        (1, "completed", False), (2, "completed", True), (3, "completed", False), (4, "completed", False), (1, "completed", False)]
+    made, later = (brought.of_block(block) for block in log.blocks[3:])
+    assert [one.document for one in made] == [*result("resume-files")["images"], *result("resume-files")["files"]]
+    assert log.blocks[4].kind == "event" and sorted(one.status for one in later) == ["present", "present", "saved"]
     assert log.blocks[2].section("prompt") == "practice:think Does a crash leave it locked?\n## turn 9\n<!-- not an end mark -->"
     assert log.blocks[0].section("answer") == result("send")["answer"] and log.blocks[2].section("thinking") == result("resume")["thinking"]
 

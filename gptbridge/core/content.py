@@ -8,7 +8,6 @@ Lone surrogates pass through. Touches nothing; raises nothing: what has a wrong 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -22,14 +21,10 @@ UNREADABLE = "[thinking present but not harvested]"
 _NOT_ANSWERS = frozenset(
     {"thoughts", "reasoning_recap", "code", "execution_output", "tether_browsing_code", "tether_browsing_display", "system_error"}
 )
-_AUDIO = frozenset({"audio_asset_pointer", "real_time_user_audio_video_asset_pointer"})
+AUDIO = frozenset({"audio_asset_pointer", "real_time_user_audio_video_asset_pointer"})
 _TEXT_FIELDS = {"tether_quote": ("title", "text", "url"), "sonic_webpage": ("title", "text", "url")}
 _PRO_THINKING = "a8km123"
-_SANDBOX = re.compile(
-    r"\]\((?:<sandbox:(?P<angled>/[^<>\n]*)>|sandbox:(?P<plain>/[^()\n]*(?:\([^()\n]*\)[^()\n]*)*)\))"
-)
 _IMAGE_TOOLS = ("dalle", "t2uay3k")
-_PLACEHOLDER = re.compile(r"\{\{file:(file[-_][A-Za-z0-9_-]+)\}\}")
 
 
 def is_thinking(node: Node) -> bool:
@@ -53,7 +48,7 @@ def is_answer(node: Node) -> bool:
 
 def is_stranger(node: Node) -> bool:
     """Says something, and nothing tells whose words they are: a role that is not known, or none."""
-    return node.role not in ROLES and node.to_all and not node.hidden and any(_parts(node.content))
+    return node.role not in ROLES and node.to_all and not node.hidden and any(parts(node.content))
 
 
 def is_error(node: Node) -> bool:
@@ -65,19 +60,20 @@ def error_text(node: Node) -> str:
     return text or text_of(node.content.get("name")) or "the site marked this reply as failed"
 
 
-def _parts(content: dict[str, Any]) -> Iterator[str]:
-    parts = content.get("parts")
-    if not isinstance(parts, list):
-        yield text_of(parts) or text_of(content.get("text")) or ""
+def parts(content: dict[str, Any]) -> Iterator[str]:
+    """The texts of a message's content, in order."""
+    stored = content.get("parts")
+    if not isinstance(stored, list):
+        yield text_of(stored) or text_of(content.get("text")) or ""
         return
-    for part in parts:
+    for part in stored:
         if isinstance(part, str):
             yield part
         elif isinstance(part, dict):
             kind = text_of(part.get("content_type")) or "object"
             if kind == "audio_transcription" or (kind == "text" and isinstance(part.get("text"), str)):
                 yield text_of(part.get("text")) or ""
-            elif kind != "image_asset_pointer" and kind not in _AUDIO:
+            elif kind != "image_asset_pointer" and kind not in AUDIO:
                 yield f"[unsupported content: {kind}]"
         elif part is not None:
             yield f"[unsupported content: {type(part).__name__}]"
@@ -89,7 +85,7 @@ def plain(node: Node) -> str:
     if node.kind in _TEXT_FIELDS:
         return "\n\n".join(value for name in _TEXT_FIELDS[node.kind] if (value := text_of(content.get(name))))
     if node.kind in ("text", "multimodal_text", ""):
-        return "\n\n".join(part for part in _parts(content) if part)
+        return "\n\n".join(part for part in parts(content) if part)
     if node.kind in ("code", "execution_output"):
         return text_of(content.get("text")) or ""
     return f"[unsupported content: {node.kind}]"
@@ -102,9 +98,9 @@ def markdown(node: Node, sources: Sources | None = None) -> str:
     found = report(node)
     if found is not None:
         return resolve(plain(found), found.metadata, sources)
-    parts = [part for part in _parts(node.content) if part] if node.kind in ("text", "multimodal_text", "") else []
-    if len(parts) > 1:  # offsets of citations count within a part
-        return "\n\n".join(resolve(part, node.metadata, sources) for part in parts)
+    texts = [part for part in parts(node.content) if part] if node.kind in ("text", "multimodal_text", "") else []
+    if len(texts) > 1:  # offsets of citations count within a part
+        return "\n\n".join(resolve(part, node.metadata, sources) for part in texts)
     return resolve(plain(node), node.metadata, sources)
 
 
@@ -122,7 +118,7 @@ def report(node: Node) -> Node | None:
     if not isinstance(message, dict):
         return None
     found = node_of(node.key, node.parent, message)
-    return found if any(_parts(found.content)) else None
+    return found if any(parts(found.content)) else None
 
 
 def thoughts(node: Node) -> str | None:
@@ -148,7 +144,7 @@ def recap(node: Node) -> str:
     """`Thought for 15s`, in the account's language; "" if the node is none."""
     if node.kind != "reasoning_recap":
         return ""
-    return text_of(node.content.get("content")) or "\n\n".join(part for part in _parts(node.content) if part)
+    return text_of(node.content.get("content")) or "\n\n".join(part for part in parts(node.content) if part)
 
 
 def attachments(node: Node) -> list[dict[str, Any]]:
@@ -157,16 +153,16 @@ def attachments(node: Node) -> list[dict[str, Any]]:
     for entry in map(dict_of, list_of(node.metadata.get("attachments"))):
         if text_of(entry.get("id")) or text_of(entry.get("name")):
             mime = text_of(entry.get("mime_type")) or text_of(entry.get("mimeType"))
-            found.append({"id": text_of(entry.get("id")), "name": text_of(entry.get("name")), "size": _size(entry), "mime": mime})
+            found.append({"id": text_of(entry.get("id")), "name": text_of(entry.get("name")), "size": size_of(entry), "mime": mime})
     for part in map(dict_of, list_of(node.content.get("parts"))):
         pointer = text_of(part.get("asset_pointer"))
         ident = pointer.rpartition("://")[2].partition("#")[0] if pointer else ""
         if ident and not any(entry["id"] == ident for entry in found):
-            found.append({"id": ident, "name": None, "size": _size(part), "mime": None})
+            found.append({"id": ident, "name": None, "size": size_of(part), "mime": None})
     return found
 
 
-def _size(facts: dict[str, Any]) -> int | None:
+def size_of(facts: dict[str, Any]) -> int | None:
     for key in ("size", "size_bytes"):
         value = facts.get(key)
         if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
@@ -186,50 +182,3 @@ def made_image(node: Node) -> bool:
         if by_tool or node.role == "assistant" or facts.get("dalle") or facts.get("generation"):
             return True
     return False
-
-
-def _artifact(kind: str, node: Node, *, pointer: str | None = None, path: str | None = None, name: str | None = None,
-              size: int | None = None) -> dict[str, Any]:
-    return {"kind": kind, "pointer": pointer, "path": path, "node_id": node.id, "name": name, "size": size}
-
-
-def artifacts(node: Node) -> Iterator[dict[str, Any]]:
-    """Files that an assistant or tool node brought: `kind` image, audio, file, sandbox; `pointer` (the site's file id or URL) or
-    `path` (below /mnt/data, percent signs decoded); `node_id`, the message to name when asking for it; `name`, `size` or None."""
-    for part in map(dict_of, list_of(node.content.get("parts"))):
-        kind, inner = part.get("content_type"), dict_of(part.get("audio_asset_pointer"))
-        pointer = text_of(part.get("asset_pointer")) or text_of(inner.get("asset_pointer"))
-        if pointer and "#" not in pointer:  # a suffix means a page image derived from somebody's file
-            sort = "image" if kind == "image_asset_pointer" else "audio" if kind in _AUDIO else "file"
-            yield _artifact(sort, node, pointer=pointer, size=_size(part))
-    for message in map(dict_of, list_of(dict_of(node.metadata.get("aggregate_result")).get("messages"))):
-        pointer = text_of(message.get("image_url"))
-        if pointer:
-            yield _artifact("image", node, pointer=pointer)
-    if node.role == "assistant":
-        for entry in map(dict_of, list_of(node.metadata.get("attachments"))):
-            if text_of(entry.get("id")):
-                yield _artifact("file", node, pointer=text_of(entry.get("id")), name=text_of(entry.get("name")), size=_size(entry))
-    if not node.to_all:
-        return
-    for text in _parts((report(node) or node).content):
-        for path in sandbox_paths(text) if "sandbox:" in text else ():
-            yield _artifact("sandbox", node, path=path, name=path.rpartition("/")[2] or None)
-        for match in _PLACEHOLDER.finditer(text) if "{{file:" in text else ():
-            yield _artifact("file", node, pointer=match[1])
-
-
-def sandbox_paths(text: str) -> Iterator[str]:
-    """Targets of `[...](sandbox:/path)` links, in order; blanks and paired parentheses inside a target are the models' habit."""
-    for match in _SANDBOX.finditer(text):
-        path = re.sub(r"[ \t]+(\"[^\"]*\"|'[^']*')[ \t]*$", "", match["plain"]).strip() if match["plain"] else match["angled"].strip()
-        yield _percent_decoded(path)
-
-
-def _percent_decoded(path: str) -> str:
-    """`path` with `%20` and the like decoded as UTF-8; unchanged if that gives none."""
-    raw = path.encode("utf-8", "surrogatepass")
-    try:
-        return re.sub(rb"%([0-9A-Fa-f]{2})", lambda m: bytes([int(m[1], 16)]), raw).decode("utf-8")
-    except UnicodeDecodeError:
-        return path

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gptbridge.core import content
+from gptbridge.core.artifacts import made
 from gptbridge.core.content import UNREADABLE as UNREADABLE
 from gptbridge.core.exchange import SiteTurn as SiteTurn
 from gptbridge.core.exchange import State as State
@@ -25,7 +26,8 @@ from gptbridge.core.nodes import Node, Tree, conversation_id_of, seconds, text_o
 class SiteConversation:
     """turns: the selected branch, oldest first. complete: False if a parent was missing on the way or `current_node` names no
     node. newest_node_id: the selected leaf, hidden or not: what the page names as parent of the next message. Times: epoch
-    seconds. model: of the newest turn that says one, else the conversation's default."""
+    seconds. model: of the newest turn that says one, else the conversation's default.
+    elsewhere: what nodes off the selected branch made."""
 
     conversation_id: str
     title: str | None
@@ -36,6 +38,7 @@ class SiteConversation:
     complete: bool
     newest_node_id: str | None
     model: str | None
+    elsewhere: tuple[dict[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,7 @@ def read(document: dict[str, Any], *, conversation_id: str | None = None) -> Sit
         complete=named and rooted,
         newest_node_id=leaf,
         model=next((turn.model for turn in reversed(turns) if turn.model), text_of(document.get("default_model_slug"))),
+        elsewhere=tuple(made(_off(tree, path))),
     )
 
 
@@ -86,6 +90,13 @@ def check(document: dict[str, Any], conversation_id: str) -> None:
     """ValueError, with the reason, if `document` is no conversation or another one; what passes here, the functions below can read."""
     Tree.of(document)
     _identity(document, conversation_id)
+
+
+def _off(tree: Tree, path: list[str]) -> list[Node]:
+    """Visible assistant and tool nodes that the selected branch leaves out: other answers to the same prompt, edited prompts."""
+    on = set(path)
+    nodes = (tree.node(key) for key in tree.mapping if key not in on)
+    return [node for node in nodes if node is not None and not node.hidden and node.role in ("assistant", "tool")]
 
 
 def find_message(document: dict[str, Any], message_id: str) -> Found | None:

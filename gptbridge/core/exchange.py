@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from gptbridge.core import content
+from gptbridge.core.artifacts import made
 from gptbridge.core.citations import Sources
 from gptbridge.core.content import UNREADABLE
 from gptbridge.core.nodes import Node, text_of
@@ -30,8 +31,7 @@ class SiteTurn:
     hidden ones too. turn_id: `turn_exchange_id`, else the id of the first assistant node. thinking: "" none, `UNREADABLE` if it
     is there and cannot be read. answer: None = no answer node yet, "" = known to be empty. parent_id: node above the turn.
     workings: code that was run and canvas documents, as Markdown, "" none.
-    error: the site's own words for a failed turn. attachments: {id, name, size, mime} each. artifacts: {kind image | audio |
-    file | sandbox, pointer, path, node_id, name, size} each.
+    error: the site's own words for a failed turn. attachments: {id, name, size, mime} each. artifacts: see `artifacts.made`.
 
     state, lenient, for turns that may be anybody's and of any year (ours complete by `completed_by` alone):
     completed  there is an answer, nothing says that more comes
@@ -162,10 +162,7 @@ def turn_of(user: Node | None, below: Sequence[Node], *, live: bool, busy: bool)
     shown = [node for node in below if not node.hidden and node.role in ("assistant", "tool")]
     replies = [node for node in shown if node.role == "assistant"]
     text, final = _answer([node for node in below if content.is_stranger(node) or (node.role in ("assistant", "tool") and not node.hidden)])
-    files: dict[tuple[object, ...], dict[str, Any]] = {}
-    for node in shown:
-        for one in content.artifacts(node):
-            files.setdefault((one["kind"], one["pointer"], one["path"]), one)
+    files = made(shown)
     state = _state(shown, live=live, busy=busy, said=bool(text or files))
     ended = state in ("completed", "empty", "stopped") and bool(shown)
     last_error = next((node for node in reversed(shown) if content.is_error(node)), None) if state == "failed" else None
@@ -185,7 +182,7 @@ def turn_of(user: Node | None, below: Sequence[Node], *, live: bool, busy: bool)
         model=_last(replies, "resolved_model_slug") or _last(replies, "model_slug") or _last(shown, "model_slug"),
         effort=_last(replies, "thinking_effort") or (_last([user], "thinking_effort") if user else None),
         attachments=tuple(content.attachments(user)) if user else (),
-        artifacts=tuple(files.values()),
+        artifacts=tuple(files),
         parent_id=nodes[0].parent,
         error=content.error_text(last_error) if last_error else None,
         workings=workings(shown),

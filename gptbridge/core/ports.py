@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from gptbridge.core.artifacts import Artifact
 from gptbridge.core.errors import Failure
 from gptbridge.core.ledger import View
 from gptbridge.core.pacing import Gap, Now, Stamp
@@ -218,6 +219,34 @@ class Strays(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """path: relative to the working folder. present: these very bytes were there already, and nothing was written."""
+
+    path: str
+    size: int
+    sha256: str
+    present: bool
+
+
+class Downloads(Protocol):
+    """The folder for what the model made: `./ask-gpt` of the folder that the command was started in. Failures: `state-unwritable`,
+    `bad-config`, naming the folder or the file."""
+
+    def save(self, name: str, chunks: Iterable[bytes]) -> Saved:
+        """Bring `chunks` to disk under `name`, or `name-2` and so on where that is taken by other bytes. Nothing is ever overwritten, and
+        the name appears only with the last byte on the disk. What `chunks` raises passes through, and leaves nothing."""
+        ...
+
+    def holds(self, path: str, size: int, sha256: str) -> bool:
+        """Whether these very bytes lie there as a regular file."""
+        ...
+
+    def tidy(self) -> int:
+        """Delete what killed downloads left, never what a live one writes; how many."""
+        ...
+
+
 class SeatLock(Protocol):
     """A taken seat: `number`, and what its last holder wrote about its window."""
 
@@ -360,6 +389,37 @@ class Note:
     message_ids: tuple[str, ...] = ()
 
 
+class Unavailable(Exception):
+    """One file cannot be had; the others may. `reason`: one clause, without any address. again: a second try with a new link may help.
+    everything: the site refuses more than this file (a throttle), so nothing more is asked for."""
+
+    def __init__(self, reason: str, *, again: bool = False, everything: bool = False) -> None:
+        super().__init__(reason)
+        self.reason, self.again, self.everything = reason, again, everything
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """Where a file's bytes are for a short while. The address is signed: it goes into no log, no message, no argv."""
+
+    url: str = field(repr=False)
+    name: str | None = None
+    size: int | None = None
+    mime: str | None = None
+
+
+class Body(Protocol):
+    """A file on its way. name, mime, size: as its own headers say, or None."""
+
+    name: str | None
+    mime: str | None
+    size: int | None
+
+    def chunks(self) -> Iterator[bytes]:
+        """Its bytes, of bounded size each. Unavailable where they end too early or stop coming."""
+        ...
+
+
 class Page(Protocol):
     """The site in one window. All knowledge of its looks is behind this."""
 
@@ -398,6 +458,18 @@ class Page(Protocol):
         ...
 
     def listing(self, offset: int, limit: int) -> dict[str, Any]: ...
+
+    def link(self, conversation_id: str, artifact: Artifact) -> Link:
+        """Ask the site where an artifact's bytes are. Unavailable when it does not say."""
+        ...
+
+    def documents(self, conversation_id: str) -> dict[str, tuple[str, str]]:
+        """The conversation's canvas documents: id -> (name with an ending, text)."""
+        ...
+
+    def fetch(self, link: Link) -> AbstractContextManager[Body]:
+        """Open a link, following redirects to the site's file hosts alone. Unavailable for any other answer than its bytes."""
+        ...
 
 
 class Gate(Protocol):
@@ -485,3 +557,4 @@ class World:
     browser: Browser
     caller: Caller
     settings: Settings
+    downloads: Downloads | None = None

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gptbridge.core import lifecycle
+from gptbridge.core import brought, lifecycle
+from gptbridge.core.brought import Brought
 from gptbridge.core.errors import BANDS, EXITS, Failure
 from gptbridge.core.ledger import Operation, failure_of
 from gptbridge.core.lifecycle import State
@@ -35,6 +36,7 @@ class Outcome:
     log: str | None = None
     log_canonical: str | None = None
     warnings: list[str] = field(default_factory=list)
+    files: list[Brought] = field(default_factory=list)
     extra: dict[str, Any] = field(default_factory=dict)  # conversations, operations, turns ...
 
     def __post_init__(self) -> None:
@@ -75,8 +77,7 @@ def document(outcome: Outcome, *, site: str = "https://chatgpt.com") -> dict[str
         "answer": answer,
         "thinking": thinking,
         "attachments": [],
-        "images": [],
-        "files": [],
+        **brought.documents(outcome.files),
         "resume": f"ask-gpt resume {conversation_id}" if conversation_id and (op is None or op.conversation_id) else None,
         "log": outcome.log,
         "log_canonical": outcome.log_canonical,
@@ -96,7 +97,7 @@ def _retry(outcome: Outcome, sending: bool) -> str:
     row, op = EXITS[outcome.slug], outcome.operation
     if sending and op is not None:
         return lifecycle.retry_of(op.state, row.retry, claimed=op.claimed, durable=op.durable)
-    return "safe" if outcome.command not in ("send", "resume") and outcome.slug == "ok" else row.retry
+    return "safe" if outcome.command not in ("send", "resume") and outcome.slug in ("ok", "artifacts-incomplete") else row.retry
 
 
 def error_of(outcome: Outcome) -> dict[str, str]:
@@ -134,6 +135,10 @@ SENTENCES: dict[str, Failure] = {f.slug: f for f in (
 def next_steps(outcome: Outcome) -> list[list[str]]:
     """argv arrays of our own words and well-formed ids only (SE-15)."""
     op = outcome.operation
+    if outcome.slug == "artifacts-incomplete":
+        registered = outcome.conversation
+        conversation_id = (op.conversation_id if op is not None else None) or (registered.conversation_id if registered else None)
+        return [["ask-gpt", "download-attachments", conversation_id]] if conversation_id else []
     if op is None:
         return []
     if outcome.slug in ("still-answering", "answer-lost", "record-failed") or _left_behind(outcome):
@@ -170,8 +175,8 @@ def turn_document(block: Block) -> dict[str, Any]:
     """One of `turns[]` of `show`."""
     return {"number": block.number, "origin": "hydrated" if "hydrated" in block.words else "own", "state": block.state, "at": block.at,
             "prompt": block.section("prompt"),
-            "thinking": _thinking(block),
-            "answer": block.section("answer"), "files": [], "operation_id": block.attr("op"), "user_message_id": block.attr("user")}
+            "thinking": _thinking(block), "answer": block.section("answer"), "files": [one.document for one in brought.of_block(block)],
+            "operation_id": block.attr("op"), "user_message_id": block.attr("user")}
 
 
 def sweep_line(operations: Sequence[Operation]) -> str | None:

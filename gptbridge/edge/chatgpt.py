@@ -12,19 +12,23 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from importlib import resources
 from typing import Any, Protocol
 
+from gptbridge.core.artifacts import Artifact
 from gptbridge.core.conversation import check
 from gptbridge.core.errors import Failure
 from gptbridge.core.operation import is_conversation_id
-from gptbridge.core.ports import Clock, PageFacts, Rendered, RenderedTurn, Session, Unread
+from gptbridge.core.ports import Body, Clock, Link, PageFacts, Rendered, RenderedTurn, Session, Unavailable, Unread
+from gptbridge.edge import chatgpt_files
 
 LOAD_S = 30.0
 SETTLE_S = 1.0  # an editor without the ready marker counts as hydrated after this long
 SEND_CONTROL_S = 5.0
 POLL_S = 0.05
+Fetch = Callable[[Link], AbstractContextManager[Body]]
 LARGE = 4000  # code points; above it only pasting is quick enough
 
 # Where the page posts a message: `/backend-api/conversation` until mid 2025, then `/backend-api/f/conversation`; `/backend-anon/...` signed
@@ -58,11 +62,20 @@ class WebSession(Protocol):
     def execute_cdp_cmd(self, cmd: str, cmd_args: dict[str, Any]) -> Any: ...
 
 
-class ChatPage:
-    """One window on the site. `site` is an origin; `explain` turns any exception of the driver into a short text, or None if foreign."""
+def no_fetch(link: Link) -> AbstractContextManager[Body]:
+    raise Unavailable("this window fetches no files")
 
-    def __init__(self, session: WebSession, site: str, clock: Clock, *, explain: Callable[[BaseException], str | None]) -> None:
+
+class ChatPage:
+    """One window on the site. `site` is an origin; `fetch` opens a file's link with what Chrome knows.
+
+    `explain` turns any exception of the driver into a short text, or None if foreign.
+    """
+
+    def __init__(self, session: WebSession, site: str, clock: Clock, *, explain: Callable[[BaseException], str | None],
+                 fetch: Fetch = no_fetch) -> None:
         self._session, self._site, self._clock, self._explain = session, site, clock, explain
+        self.fetch = fetch
         self._script = resources.files("gptbridge.edge").joinpath("chatgpt.js").read_text(encoding="utf-8")
 
     # Opening and looking
@@ -200,6 +213,14 @@ class ChatPage:
         if status >= 500:
             raise Unread("browser", f"the site failed to give {what} (HTTP {status})", "try again", again=True)
         raise Unread("site-changed", f"the site's answer for {what} is not understood (HTTP {status})", "ask-gpt may need an update")
+
+    # What the model made
+
+    def link(self, conversation_id: str, artifact: Artifact) -> Link:
+        return chatgpt_files.link(lambda path: self._call("read", path), self._clock.sleep, self._site, conversation_id, artifact)
+
+    def documents(self, conversation_id: str) -> dict[str, tuple[str, str]]:
+        return chatgpt_files.documents(lambda path: self._call("read", path), conversation_id)
 
     # The composer
 

@@ -25,6 +25,7 @@ class CopyFolder:
         self._disk, self._cwd, self._warn = disk, cwd, warn
         self._fd: int | None = None
         self._warned = False
+        self.reason: str | None = None  # why the folder cannot be used
 
     @classmethod
     def here(cls, warn: Warn, disk: Disk | None = None) -> CopyFolder:
@@ -89,7 +90,7 @@ class CopyFolder:
             return False
 
     def _say(self, why: Failure | OSError) -> None:
+        self.reason = why.message if isinstance(why, Failure) else (why.strerror or "cannot be written")
         if not self._warned:
             self._warned = True
-            reason = why.message if isinstance(why, Failure) else (why.strerror or "cannot be written")
-            self._warn(f"no copy in ./{FOLDER}/: {reason}")
+            self._warn(f"no copy in ./{FOLDER}/: {self.reason}")

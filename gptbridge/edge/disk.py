@@ -69,6 +69,21 @@ class Disk:
     def rename(self, source: str, target: str, source_dir_fd: int, target_dir_fd: int) -> None:
         os.rename(source, target, src_dir_fd=source_dir_fd, dst_dir_fd=target_dir_fd)
 
+    def rename_new(self, source: str, target: str, dir_fd: int) -> None:
+        """A rename that replaces nothing; FileExistsError where the target is there, ENOSYS where the system has no such call."""
+        import ctypes
+
+        libc = ctypes.CDLL(None, use_errno=True)
+        call, flag = ("renameatx_np", 4) if sys.platform == "darwin" else ("renameat2", 1)
+        if not hasattr(libc, call):
+            _refuse(errno.ENOSYS)
+        if getattr(libc, call)(dir_fd, os.fsencode(source), dir_fd, os.fsencode(target), flag):
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number), target)
+
+    def link(self, source: str, target: str, dir_fd: int) -> None:
+        os.link(source, target, src_dir_fd=dir_fd, dst_dir_fd=dir_fd, follow_symlinks=False)
+
     def unlink(self, name: str, dir_fd: int) -> None:
         os.unlink(name, dir_fd=dir_fd)
 

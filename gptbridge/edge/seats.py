@@ -15,7 +15,9 @@ from typing import Any
 from gptbridge.core.errors import Failure
 from gptbridge.core.ports import Clock, Gate, Page
 from gptbridge.edge.chatgpt import ChatPage, selenium_reason
+from gptbridge.edge.chatgpt_files import allowed
 from gptbridge.edge.chrome import Chrome
+from gptbridge.edge.downloads import Courier
 from gptbridge.edge.gate import Gate as ChromeGate
 from gptbridge.edge.sentry import Sentry
 
@@ -92,11 +94,12 @@ class ChromeSeat:
         self._gate = ChromeGate(chrome.url, target, site, sentry)
         self._session.begin(target, self._gate.navigate, lambda: not self._gate.connected)
         self.gate = self._gate
-        self.page = ChatPage(self._session, site, clock, explain=selenium_reason)
+        self._courier = Courier(chrome.url, lambda url: allowed(url, site))
+        self.page = ChatPage(self._session, site, clock, explain=selenium_reason, fetch=self._courier.fetch)
 
     def close(self) -> None:
         for act in (self._gate.shut, self.page.clear, lambda: self._chrome.close_window(self._target),
-                    lambda: self._gate.gone(GONE_S), self._gate.detach, self._session.end):
+                    lambda: self._gate.gone(GONE_S), self._gate.detach, self._courier.close, self._session.end):
             try:
                 act()
             except Failure:

@@ -12,6 +12,7 @@ import json
 from contextlib import ExitStack
 from typing import Any
 
+from gptbridge.core.brought import Brought
 from gptbridge.core.conversation import SiteTurn, completed_by, find_message
 from gptbridge.core.conversation import read as read_conversation
 from gptbridge.core.errors import Failure
@@ -21,7 +22,7 @@ from gptbridge.core.operation import NEW
 from gptbridge.core.ports import Gate, Held, Page, Unread, World
 from gptbridge.core.stream import ConversationNamed, InputMessage, MessageState, ReplyStream, Title
 from gptbridge.core.turn import TurnState
-from gptbridge.flow import reconciling, recording
+from gptbridge.flow import collecting, reconciling, recording
 from gptbridge.flow.custody import Custody, Receipt
 
 CHUNK_S = 0.5
@@ -214,11 +215,20 @@ class Answering:
 
     def _completed(self, turn: SiteTurn, title: str | None) -> None:
         self._turn.response_done(turn.thinking or "", turn.answer or "")
+        files = self._collect(turn)
         # Log and registry before the record: whoever reads `completed` (a follower, a replay) finds the turn; a crash in between leaves an
         # accepted operation that is completed by the next reading, and its turn, known by its id, is not written twice.
-        recording.write_turn(self._w, self._op, self._prompt, turn, state="completed")
+        recording.write_turn(self._w, self._op, self._prompt, turn, state="completed", files=files)
         recording.retitle(self._w, self._known_conversation, title or self._title)
         self._op = self._custody.complete(self._id, title=title or self._title, site_model=turn.model, site_effort=turn.effort)
+
+    def _collect(self, turn: SiteTurn) -> list[Brought]:
+        """What the turn made, before its record: a file that cannot be had is in the list and changes nothing else (FA-15, LO-03)."""
+        def say(name: str, state: str, path: str | None) -> None:
+            for event in self._turn.download(name, state, path):
+                self._w.caller.emit(event)
+        self._turn.collecting()
+        return collecting.of_turn(self._w, self._page, self._known_conversation, turn, say)
 
     def _ended(self, turn: SiteTurn, title: str | None) -> None:
         """The site ended the turn without a final answer: failed, or stopped by a person in the page."""

@@ -41,7 +41,7 @@ def read_back(w: World, custody: Custody, *, conversation_id: str | None = None,
     """`resume ID|OPERATION` without a prompt. Exactly one of the two is given."""
     custody.recover()
     until = w.clock.now().boottime + w.settings.wait
-    heed = _heed(w)
+    heed = heeding(w)
     op = w.ledger.view().get(operation_id) if operation_id is not None else None
     if operation_id is not None:
         if op is None:
@@ -93,9 +93,7 @@ def _look(w: World, custody: Custody, op: Operation | None, conversation_id: str
                     return ReadBack(op.slug, conversation_id, op)
                 raise
         page, account = reader(w, places, heed, wait_s=left)
-        if expected is not None and expected != account:
-            raise Failure("account-mismatch", f"the conversation belongs to account {expected}, but the page is signed in as {account}",
-                          "sign in with the other account: ask-gpt login")
+        _check_account(expected, account)
         if conversation_id is None:
             assert op is not None
             sighting = reconciling.find(w, page, op, heed=heed) if not op.ended else None
@@ -121,6 +119,22 @@ def reader(w: World, places: ExitStack, heed: Callable[[], None], *, wait_s: flo
     seat.gate.arm()  # reading needs no send: whatever this page tries is failed
     seat.page.open(None)
     return seat.page, seat.page.session().account
+
+
+def entered(w: World, places: ExitStack, conversation_id: str, heed: Callable[[], None], until: float) -> tuple[Page, str]:
+    """The conversation's lock, then a page that only reads, signed in as the account that the conversation belongs to; both are waited for
+    until that moment (boottime). Unknown to registry and ledger: refused before any browser."""
+    expected = _bound_account(w, conversation_id)
+    places.enter_context(w.locks.conversation(conversation_id, wait_s=max(until - w.clock.now().boottime, 0.0), heed=heed))
+    page, account = reader(w, places, heed, wait_s=max(until - w.clock.now().boottime, 0.0))
+    _check_account(expected, account)
+    return page, account
+
+
+def _check_account(expected: str | None, account: str) -> None:
+    if expected is not None and expected != account:
+        raise Failure("account-mismatch", f"the conversation belongs to account {expected}, but the page is signed in as {account}",
+                      "sign in with the other account: ask-gpt login")
 
 
 def catch_up(w: World, custody: Custody, page: reconciling.Reader, conversation_id: str, account: str, *,
@@ -241,9 +255,10 @@ def _bound_account(w: World, conversation_id: str) -> str:
                   f"begun elsewhere? ask-gpt bootstrap-registry --conversation {conversation_id}")
 
 
-def _heed(w: World) -> Callable[[], None]:
-    def heed() -> None:
+def heeding(w: World) -> Callable[[], None]:
+    """For a command that sends nothing: it ends when its user wants that, or is gone."""
+    def look() -> None:
         wish = w.caller.wants()
         if wish is not None or w.caller.gone():
             raise Failure("interrupted" if wish == "interrupt" else "terminated", "stopped; nothing was sent", "run it again")
-    return heed
+    return look

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gptbridge.core import brought
+from gptbridge.core.brought import Brought
 from gptbridge.core.conversation import UNREADABLE, SiteConversation, SiteTurn
 from gptbridge.core.errors import Failure
 from gptbridge.core.importing import retitled
@@ -50,7 +52,8 @@ def begin_turn(w: World, op: Operation, prompt: str) -> None:
 
 
 def write_turn(w: World, op: Operation, prompt: str, turn: SiteTurn | None, *, state: str, thinking: str | None = None,
-               answer: str | None = None, failure: Failure | None = None, phase: str | None = None) -> None:
+               answer: str | None = None, failure: Failure | None = None, phase: str | None = None,
+               files: Sequence[Brought] = ()) -> None:
     """Close the turn of our own operation, or append it whole where it was not begun; fsynced, then the copy is replaced.
 
     `turn` is the site's account of it, if it could be read; `failure` and `phase` (how far the turn was) of one that has no good end.
@@ -65,6 +68,8 @@ def write_turn(w: World, op: Operation, prompt: str, turn: SiteTurn | None, *, s
         sections.append(("workings", turn.workings))
     if answer is not None:
         sections.append(("answer", answer))
+    if files:
+        sections.append((brought.SECTION, brought.text(files)))
     if failure is not None:
         sections.append(("error", f"{failure.slug}: {failure.message}", _named({"class": failure.exit.event_class, "phase": phase})))
     late = {"user": op.site_message_id, "reply": _key(turn.final_node_id) if turn and turn.final_node_id else None,
@@ -77,6 +82,15 @@ def _own_block(op: Operation, sections: list[tuple[Any, ...]]) -> dict[str, Any]
     """What is known when a turn begins and does not change until it ends: its opening must read the same then."""
     return {"kind": "turn", "at": op.dispatched_at or op.queued_at, "words": (), "sections": sections,
             "attrs": _named({"op": op.operation_id, "user": op.user_message_id, "turn": op.turn_id})}
+
+
+def write_event(w: World, conversation_id: str, account: str, files: Sequence[Brought]) -> None:
+    """Append what a collection of files brought, as a record without a turn (TL-16), then replace the copy."""
+    state = "incomplete" if brought.missing(files, conversation_id) else "completed"
+    block = {"kind": "event", "at": rfc3339(w.clock.now().wall), "attrs": _named({"did": "download-attachments"}),
+             "sections": [(brought.SECTION, brought.text(files))], "state": state, "words": ()}
+    w.logs.append(conversation_id, header=_header_of(w, conversation_id, account), blocks=[block])
+    w.logs.copy(conversation_id)
 
 
 def hydrate(w: World, site: SiteConversation, conversation_id: str, account: str, view: View) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gptbridge.core import brought
 from gptbridge.core.errors import Failure
 from gptbridge.core.ledger import Actor, Operation, failure_of, rfc3339
 from gptbridge.core.lifecycle import State
@@ -37,8 +38,12 @@ def outcome_of(command: str, op: Operation, ledger: Ledger, logs: Logs, registry
         warnings.append("the answer was stopped before its end")
         if block is None or not block.section("answer"):
             said = "answer-lost"
+    files = brought.of_block(block)
+    lost = brought.missing(files, op.conversation_id)
+    if said == "ok" and lost is not None:
+        said, failure = lost.slug, lost
     return Outcome(command, said, failure or (failure_of(op) if said == op.slug else None), op, block, conversation, log=copied,
-                   log_canonical=canonical, warnings=warnings)
+                   log_canonical=canonical, warnings=warnings, files=files)
 
 
 def warnings_of(block: Block | None) -> list[str]:

@@ -17,12 +17,12 @@ from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from gptbridge.practice import control, files, pages, reading, sending, sockets
+from gptbridge.practice import control, downloads, files, pages, reading, sending, sockets
 from gptbridge.practice.exchange import BadBody, Reply, Request, fault
 from gptbridge.practice.nodes import new_id
 from gptbridge.practice.world import GUEST, Send, World
 
-ROUTES = [*reading.ROUTES, *sending.ROUTES, *files.ROUTES, *control.ROUTES, *pages.ROUTES]
+ROUTES = [*reading.ROUTES, *sending.ROUTES, *downloads.ROUTES, *files.ROUTES, *control.ROUTES, *pages.ROUTES]
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 MAPPED = frozenset({"chatgpt.com", "chat.openai.com"})  # a browser that maps the real name to loopback, only with TLS
 JSON_TYPES = frozenset({"application/json", "text/plain"})
@@ -162,7 +162,7 @@ class Handler(BaseHTTPRequestHandler):
     def _head(self, status: int, headers: list[tuple[str, str]]) -> bytes:
         phrase = http.HTTPStatus(status).phrase if status in {s.value for s in http.HTTPStatus} else "Status"
         basic = [("Date", formatdate(usegmt=True)), ("X-Content-Type-Options", "nosniff"), ("Referrer-Policy", "same-origin")]
-        if "oai-did=" not in self.headers.get("Cookie", "") and status != 101:
+        if "oai-did=" not in self.headers.get("Cookie", "") and status != 101 and not self.path.startswith("/blob/"):
             basic.append(("Set-Cookie", f"oai-did={new_id()}; Path=/; SameSite=Lax"))
         lines = [f"HTTP/1.1 {status} {phrase}", *(f"{key}: {value}" for key, value in [*basic, *headers])]
         return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1", "replace")
@@ -182,12 +182,14 @@ class Handler(BaseHTTPRequestHandler):
             headers += [] if reply.status == 304 else [("Content-Length", str(len(reply.body)))]
             self._raw(self._head(reply.status, headers) + (b"" if bare else reply.body))
             return
-        self._raw(self._head(reply.status, [*headers, ("Transfer-Encoding", "chunked")]))
-        for frame in reply.frames:
-            self._raw(b"%x\r\n%s\r\n" % (len(frame), frame))
+        whole = reply.length is not None
+        headers.append(("Content-Length", str(reply.length)) if whole else ("Transfer-Encoding", "chunked"))
+        self._raw(self._head(reply.status, headers))
+        for frame in () if bare else reply.frames:
+            self._raw(frame if whole else b"%x\r\n%s\r\n" % (len(frame), frame))
         if reply.drop:
             self._drop()
-        else:
+        elif not whole and not bare:
             self._raw(b"0\r\n\r\n")
 
     def _drop(self) -> None:

@@ -47,12 +47,14 @@ class Request:
 
 @dataclass(slots=True)
 class Reply:
-    """`frames`: sent as they come, in chunks; `drop`: close the connection, unanswered or after the frames."""
+    """`frames`: sent as they come, in chunks, or as a body of `length` bytes (there may come fewer).
+    `drop`: close the connection, unanswered or after the frames."""
 
     status: int
     headers: list[tuple[str, str]] = field(default_factory=list)
     body: bytes = b""
     frames: Iterator[bytes] | None = None
+    length: int | None = None
     drop: bool = False
 
 

@@ -1,7 +1,6 @@
-"""Files of the practice site: what answers made and what was uploaded, and the two steps that hand them out.
+"""Files of the practice site: what answers made and what was uploaded. downloads.py hands them out.
 
-Guarantees: a `download_url` is signed and lives for LIFE seconds; a file goes only to the account that owns it. Keeps bytes in memory.
-Owns the endpoints below `/backend-api/files`, `/backend-api/estuary` and `.../interpreter/download`. Fails with the site's own bodies.
+Keeps bytes in memory. Owns the endpoints that take uploads, below `/backend-api/files`. Fails with the site's own bodies.
 """
 
 from __future__ import annotations
@@ -14,15 +13,15 @@ import time
 import uuid
 import zlib
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from gptbridge.practice import stream
 from gptbridge.practice.exchange import Reply, Request, Route, fault, json_reply, route
-from gptbridge.practice.nodes import Json, iso
+from gptbridge.practice.nodes import Json
 from gptbridge.practice.world import File, World
 
+FILE = r"(?P<file>file[-_][A-Za-z0-9]+)"
 IMAGE_TOOL = "t2uay3k.sj1i4kz"
-LIFE = 300
 SIDE = 64
 
 
@@ -40,7 +39,7 @@ def _picture() -> bytes:
 PICTURE = _picture()
 
 
-def _add(world: World, name: str, mime: str, data: bytes, owner: str, **more: Any) -> File:
+def add(world: World, name: str, mime: str, data: bytes, owner: str, **more: Any) -> File:
     made = File("file_" + uuid.uuid4().hex, name, mime, data, owner, created=time.time(), **more)
     with world.lock:
         world.files[made.ident] = made
@@ -49,13 +48,13 @@ def _add(world: World, name: str, mime: str, data: bytes, owner: str, **more: An
 
 def image(world: World, owner: str, conversation_id: str) -> str:
     """Keep the generated picture; returns its id. Its name is an internal path, as on the site."""
-    return _add(world, f"user-{owner}__acct/{uuid.uuid4()}.png", "image/png", PICTURE, owner, conversation_id=conversation_id).ident
+    return add(world, f"user-{owner}__acct/{uuid.uuid4()}.png", "image/png", PICTURE, owner, conversation_id=conversation_id).ident
 
 
 def keep(world: World, owner: str, conversation_id: str, path: str, data: bytes, holder: str) -> None:
     """Keep a file of the sandbox, named in the message `holder`."""
     mime = {".md": "text/markdown"}.get(path[path.rfind(".") :]) or mimetypes.guess_type(path)[0] or "application/octet-stream"
-    _add(world, path, mime, data, owner, conversation_id=conversation_id, path=path, holders={holder})
+    add(world, path, mime, data, owner, conversation_id=conversation_id, path=path, holders={holder})
 
 
 def pointer(file: File) -> Json:
@@ -77,65 +76,15 @@ def pointer(file: File) -> Json:
     }
 
 
-def _sign(world: World, ident: str, stamp: str) -> str:
+def sign(world: World, ident: str, stamp: str) -> str:
     return hmac.new(world.secret.encode(), f"{ident} {stamp}".encode(), hashlib.sha256).hexdigest()
 
 
-def _signed(req: Request, file: File) -> str:
+def signed(req: Request, file: File) -> str:
+    """An address of the site's own host that opens for a while, without a bearer."""
     stamp = str(int(time.time()))
-    query = {"id": file.ident, "ts": stamp, "p": "fs", "cid": "1", "sig": _sign(req.world, file.ident, stamp), "v": "0"}
+    query = {"id": file.ident, "ts": stamp, "p": "fs", "cid": "1", "sig": sign(req.world, file.ident, stamp), "v": "0"}
     return req.origin + "/backend-api/estuary/content?" + urlencode(query)
-
-
-def _success(req: Request, file: File) -> Reply:
-    return json_reply(
-        {
-            "status": "success",
-            "download_url": _signed(req, file),
-            "metadata": {"file_id": file.ident},
-            "file_name": file.name,
-            "creation_time": iso(file.created),
-            "file_size_bytes": len(file.data),
-            "mime_type": file.mime,
-        }
-    )
-
-
-def _missing() -> Reply:
-    return json_reply({"status": "error", "error_code": "file_not_found", "error_message": "File not found"})
-
-
-def download(req: Request) -> Reply:
-    found = req.world.files.get(req.captured["file"])
-    if found is None:
-        return _missing()
-    return _success(req, found) if found.owner == req.account.user_id else fault(403, "Forbidden")
-
-
-def interpreter(req: Request) -> Reply:
-    conversation, wanted, holder = req.captured["conversation"], req.query.get("sandbox_path", ""), req.query.get("message_id", "")
-    if req.world.find(conversation, req.account) is None:
-        return fault(404, "interpreter file not found")
-    with req.world.lock:
-        for file in req.world.files.values():
-            if file.conversation_id == conversation and file.path == wanted and file.path and holder in file.holders:
-                return _success(req, file)
-    return fault(404, "interpreter file not found")
-
-
-def content(req: Request) -> Reply:
-    """The second step. No bearer, as an `img` cannot send one: the signature opens it."""
-    ident, stamp = req.query.get("id", ""), req.query.get("ts", "")
-    file = req.world.files.get(ident)
-    good = hmac.compare_digest(req.query.get("sig", "").encode(), _sign(req.world, ident, stamp).encode())
-    if file is None or not good or not stamp.isdigit() or time.time() - int(stamp) > LIFE:
-        return fault(403, "Forbidden")
-    name = file.name.rsplit("/", 1)[-1]
-    plain = "".join(c if c.isascii() and (c.isalnum() or c in "._- ") else "_" for c in name)
-    disposition = f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}"
-    # A sandboxed document: an uploaded page must not run as one of the site's own.
-    headers = [("Content-Type", file.mime), ("Content-Disposition", disposition), ("Content-Security-Policy", "sandbox")]
-    return Reply(200, headers, file.data)
 
 
 def create(req: Request) -> Reply:
@@ -144,7 +93,7 @@ def create(req: Request) -> Reply:
     if not isinstance(name, str) or not isinstance(size, int):
         return fault(422, [{"loc": ["body", "file_name"], "msg": "field required", "type": "value_error.missing"}])
     mime = body.get("mime_type") or mimetypes.guess_type(name)[0] or "application/octet-stream"
-    file = _add(req.world, name, str(mime), b"", req.account.user_id, ready=False)
+    file = add(req.world, name, str(mime), b"", req.account.user_id, ready=False)
     return json_reply({"status": "success", "upload_url": f"{req.origin}/practice/upload/{file.ident}", "file_id": file.ident})
 
 
@@ -161,7 +110,7 @@ def uploaded(req: Request) -> Reply:
     if file is None or file.owner != req.account.user_id:
         return fault(404, "Not Found")
     file.ready = True
-    return json_reply({"status": "success", "download_url": _signed(req, file)})
+    return json_reply({"status": "success", "download_url": signed(req, file)})
 
 
 def process(req: Request) -> Reply:
@@ -175,12 +124,7 @@ def process(req: Request) -> Reply:
     return Reply(200, [("Content-Type", "text/event-stream; charset=utf-8")], frames=iter(frames))
 
 
-FILE = r"(?P<file>file[-_][A-Za-z0-9]+)"
 ROUTES: list[Route] = [
-    route("GET", rf"/backend-api/files/{FILE}/download", download),
-    route("GET", rf"/backend-api/files/download/{FILE}", download),
-    route("GET", r"/backend-api/conversation/(?P<conversation>[^/]+)/interpreter/download", interpreter),
-    route("GET", r"/backend-api/estuary/content", content, open=True),
     route("POST", r"/backend-api/files", create),
     route("POST", rf"/backend-api/files/{FILE}/uploaded", uploaded),
     route("POST", r"/backend-api/files/process_upload_stream", process),

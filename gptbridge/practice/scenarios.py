@@ -130,6 +130,12 @@ SCENARIOS: dict[str, Scenario] = _table(
     Scenario("stop-control-elsewhere", "page", "other controls are called Stop too"),
     Scenario("upload-stalls", "page", "an upload never ends"),
     Scenario("upload-no-chip", "page", "no chip shows for an attached file"),
+    Scenario(
+        "download-trouble",
+        "server",
+        "a file's link, or its body, goes wrong in that way (see the practice site's README)",
+        {"link": "", "body": "", "times": 0},
+    ),
     Scenario("gen2", "page", "the page's second generation of hooks"),
     Scenario("work-mode", "page", "the page stands in Work mode"),
     Scenario("localised", "page", "labels in another language", {"language": "es"}),

@@ -71,7 +71,8 @@ class Conversation:
 
 @dataclass(slots=True)
 class File:
-    """`holders`: messages that refer to it; `path` where the sandbox has it, "" for an upload or image."""
+    """`holders`: messages that refer to it; `path` where the sandbox has it, "" for an upload or image. `generated`: that many
+    made-up bytes in the place of `data`. `faults`: see downloads.py; `served`: how often each step was asked for."""
 
     ident: str
     name: str
@@ -83,6 +84,13 @@ class File:
     holders: set[str] = field(default_factory=set)
     created: float = 0.0
     ready: bool = True
+    generated: int | None = None
+    faults: Json = field(default_factory=dict)
+    served: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        return len(self.data) if self.generated is None else self.generated
 
 
 class World:
@@ -95,6 +103,7 @@ class World:
         self.files: dict[str, File] = {}
         self.stored: dict[str, Turn] = {}  # the client's message id -> the turn that it began
         self.sends: list[Send] = []
+        self.fetches: list[Json] = []
         self.reads = 0
         self.secret = secrets.token_hex(16)
         self._tokens = {account.user_id: self._token(account) for account in (FIRST, SECOND)}
@@ -159,6 +168,7 @@ class World:
             self.files.clear()
             self.stored.clear()
             self.sends.clear()
+            self.fetches.clear()
             self.reads = 0
 
     def _token(self, account: Account) -> str:

@@ -12,7 +12,8 @@ import re
 from gptbridge.core.durations import seconds
 from gptbridge.core.errors import Failure
 
-COMMANDS = ("send", "resume", "list", "show", "ops", "sweep", "bootstrap-registry", "doctor", "practice", "login", "help")
+COMMANDS = (
+    "send", "resume", "download-attachments", "list", "show", "ops", "sweep", "bootstrap-registry", "doctor", "practice", "login", "help")
 PROGRAM = "ask-gpt"
 # Options that take the next word as their value: to find the first word, nothing else of an option has to be known.
 VALUED = frozenset(("--operation-id", "--wait", "--queue-wait", "--search", "--since", "--turn", "--state", "--older-than", "--limit",

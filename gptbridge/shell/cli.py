@@ -50,7 +50,7 @@ def main(argv: list[str] | None = None, *, run_job: RunJob | None = None, run_lo
             job = asking.job(request, store, terminal)
             started = job.prompt is not None
             return _worked(job, _output(look), run_job)
-        if isinstance(request, requests.Sweep | requests.Bootstrap):
+        if isinstance(request, requests.Sweep | requests.Bootstrap | requests.Download):
             return _worked(_job(request, store), _output(look), run_job)
         if isinstance(request, requests.Doctor):
             from gptbridge.shell import doctor
@@ -112,13 +112,15 @@ def _output(look: arguments.Scan) -> Output:
     return Output(look.json, look.quiet)
 
 
-def _job(request: requests.Sweep | requests.Bootstrap, store: Store) -> Job:
+def _job(request: requests.Sweep | requests.Bootstrap | requests.Download, store: Store) -> Job:
     from gptbridge.shell.job import Job
 
     if isinstance(request, requests.Sweep):
         return Job("sweep", offline=request.offline, stale_after=request.stale_after)
     from gptbridge.shell import resolve
 
+    if isinstance(request, requests.Download):
+        return Job("download-attachments", conversation_id=resolve.of_reference(request.reference, store), queue_wait=request.queue_wait)
     named = None if request.conversation is None else resolve.conversation(request.conversation, store, config=True)
     return Job("bootstrap-registry", conversation_id=named)
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Mapping
 from types import FrameType
 from typing import Any
 
+from gptbridge.core import brought
 from gptbridge.core.errors import Failure
 from gptbridge.core.operation import check_id
 from gptbridge.core.result import Outcome, document, sweep_line
@@ -37,7 +38,7 @@ CODES = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 
 
 def run(job: Job, output: Output, *, env: Mapping[str, str] | None = None, open_browser: OpenBrowser | None = None) -> int:
-    """`send`, `resume` with and without a prompt, `sweep` and `bootstrap-registry`. The exit code; all printing is done here."""
+    """Every command that a worker does. The exit code; all printing is done here."""
     env = dict(os.environ) if env is None else env
     try:
         config = load(env, wait=job.wait, queue_wait=job.queue_wait)
@@ -65,6 +66,10 @@ def run(job: Job, output: Output, *, env: Mapping[str, str] | None = None, open_
         from gptbridge.shell.importing import ImportFront
 
         return ImportFront(job, output, config, env, ours, pid, None).run()
+    if job.command == "download-attachments":
+        from gptbridge.shell.downloading import DownloadFront
+
+        return DownloadFront(job, output, config, env, ours, pid, None).run()
     return Front(job, output, config, env, ours, pid, operation_id).run()
 
 
@@ -137,6 +142,10 @@ class Front:
                 self._say(f"warning: {message}")
             case {"type": "waiting" | "progress", "message": message}:
                 self._say(str(message))
+            case {"type": "download", "state": "saved" | "present" as state, "path": path}:
+                self._file(f"{state}: {path}")
+            case {"type": "progress", "file": name, "done": done, "size": size}:
+                self._terminal.progress(progress_text(name, done, size))
             case {"type": "end"}:
                 self._end = event
             case _:
@@ -146,6 +155,9 @@ class Front:
         if text not in self._shown:
             self._shown.add(text)
             self._terminal.note(text)
+
+    def _file(self, line: str) -> None:
+        self._say(line)
 
     # Patience and signals
 
@@ -254,8 +266,12 @@ class Front:
             said = "answer-lost"
         warnings = [str(end["warning"])] if end.get("warning") else []
         warnings += warnings_of(block)
+        files = brought.of_block(block)
+        lost = brought.missing(files, conversation_id)
+        if lost is not None:
+            warnings.append(f"{lost.message}; {lost.hint}")
         return Outcome(self._job.command, said, None, op, block, found.registry.get(conversation_id), log=copied,
-                       log_canonical=canonical, warnings=warnings)
+                       log_canonical=canonical, warnings=warnings, files=files)
 
     def _bury(self) -> None:
         """The worker died: recover its row now, holding its owner's slot, and say what became of it (FW-04)."""
@@ -268,6 +284,12 @@ class Front:
 
         Custody(world(self._env, self._config, Nobody(), None, purpose="ask-gpt (recovering)",
                       open_browser=lambda *_: NoBrowser())).recover()
+
+
+def progress_text(name: str, done: int, size: int | None) -> str:
+    """How far a download is, for a line on a terminal."""
+    part = f"{100 * done // size:3} % of {size / 1e6:.1f} MB" if size else f"{done / 1e6:.1f} MB"
+    return f"{part}  {name}"
 
 
 class _Handlers:
@@ -303,6 +325,11 @@ def report(outcome: Outcome, output: Output, *, site: str = "https://chatgpt.com
         terminal.say(f"ask-gpt: standard output could not be written ({terminal.broken.strerror}); what it was to hold is in the log")
     if doc["error"] is not None:
         terminal.error(doc["error"])
+    for one in outcome.files:
+        if one.status == "failed":
+            terminal.say(f"failed: {one.name}: {one.error}")
+        elif f"{one.status}: {one.path}" not in said:
+            terminal.note(f"{one.status}: {one.path}")
     for warning in outcome.warnings:
         if f"warning: {warning}" not in said:
             terminal.note(f"warning: {warning}")

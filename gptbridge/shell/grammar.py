@@ -85,6 +85,17 @@ def resume(words: Annotated[list[str] | None, typer.Argument(metavar="ID|URL|OPE
                            _seconds(queue_wait, "--queue-wait"), first, again)
 
 
+@app.command("download-attachments")
+def download_attachments(reference: Annotated[str, typer.Argument(metavar="ID|URL", show_default=False)],
+                         queue_wait: Annotated[str | None, typer.Option(metavar="D", help="Patience for locks (1h).")] = None,
+                         json: Json = False, quiet: Quiet = False) -> Request:
+    """Bring every file that the model made in a conversation to ./ask-gpt/. Sends nothing.
+
+    Prints `saved: PATH`, or `present: PATH` for a file that is there already. Exit 33: at least one is missing.
+    """
+    return requests.Download(reference, _seconds(queue_wait, "--queue-wait"))
+
+
 @app.command("list")
 def list_(n: Annotated[int | None, typer.Argument(metavar="[N]", min=0, help="How many; 0 is all. Default 20.", show_default=False)] = None,
           search: Annotated[str | None, typer.Option(metavar="P", help="A regular expression, anywhere in the title; if it does not "

@@ -16,7 +16,7 @@ class Job:
     again: also what equals an operation of unknown fate. offline, stale_after: of `sweep` alone.
     """
 
-    command: Literal["send", "resume", "sweep", "bootstrap-registry"]
+    command: Literal["send", "resume", "sweep", "bootstrap-registry", "download-attachments"]
     prompt: str | None = None
     conversation_id: str | None = None
     operation_ref: str | None = None

@@ -29,6 +29,13 @@ class Resume(NamedTuple):
     again: bool = False
 
 
+class Download(NamedTuple):
+    """`reference`: an id, its beginning, a URL or an operation id, as typed; `queue_wait` in seconds, None = the configured default."""
+
+    reference: str
+    queue_wait: float | None = None
+
+
 class List(NamedTuple):
     """`limit` 0 = all, None = not given; `since` in epoch seconds."""
 
@@ -121,5 +128,5 @@ class Version(NamedTuple):
     pass
 
 
-Request = (Send | Resume | List | Show | OpsList | OpsShow | OpsStop | OpsResolve | OpsAcceptLoss | Sweep | PrintUnit
+Request = (Send | Resume | Download | List | Show | OpsList | OpsShow | OpsStop | OpsResolve | OpsAcceptLoss | Sweep | PrintUnit
            | Bootstrap | Doctor | Practice | Login | Help | Version)

@@ -86,6 +86,15 @@ def conversation_of(operation: Operation) -> str | None:
     return operation.conversation_id or (operation.target if operation.kind == "resume" else None)
 
 
+def of_reference(text: str, store: Store) -> str:
+    """The conversation that `ID|URL|OPERATION` names; for an operation the one that it belongs to."""
+    found = reference(text, store, config=True)
+    if found.conversation_id is not None:
+        return found.conversation_id
+    assert found.operation_id is not None
+    return to_continue(known_operation(found.operation_id, store))
+
+
 def to_continue(operation: Operation) -> str:
     """The conversation into which another message of a person goes, who named an operation of it."""
     found = conversation_of(operation)

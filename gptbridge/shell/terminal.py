@@ -66,10 +66,12 @@ class Terminal:
         self.quiet = quiet
         self._out, self._err = out, err
         self.tty = _is_terminal(out)
+        self._progress = False  # a line that the next one replaces stands there
         self.broken: OSError | None = None
 
     def put(self, data: bytes) -> None:
         """Bytes as they are, for standard output."""
+        self._end_progress()
         if self.broken is None:
             self.broken = _write(self._out, data)
 
@@ -87,7 +89,25 @@ class Terminal:
 
     def say(self, text: str) -> None:
         """A line on standard error, also with `-q`."""
+        self._end_progress()
         _write(self._err, exact(_safe(text) + "\n"))
+
+    def progress(self, text: str) -> None:
+        """A line that the next one replaces, for a person at a terminal; nothing elsewhere, nor with `-q`."""
+        if self.quiet or not _is_terminal(self._err):
+            return
+        try:
+            width = os.get_terminal_size(self._err).columns or 80
+        except OSError:
+            width = 80
+        line = visible(text, multiline=False)
+        _write(self._err, exact("\r" + line[:max(width - 1, 10)] + "\x1b[K"))
+        self._progress = True
+
+    def _end_progress(self) -> None:
+        if self._progress:
+            self._progress = False
+            _write(self._err, b"\r\x1b[K")
 
     def error(self, error: Failure | Mapping[str, str]) -> None:
         """The one error printer: what happened and what is true now, then what to type. Takes a Failure or the document's `error`."""

@@ -28,6 +28,7 @@ Commands:
   send [PROMPT...]                           a new conversation
   resume ID|URL|OPERATION|--last [PROMPT...] another message; without a prompt nothing is sent and
                                              the answer is read back
+  download-attachments ID|URL                every file that the model made there, to ./ask-gpt/
   list [N]                                   conversations, newest first: id, TAB, title
   show ID                                    the log of a conversation, or one text of it
   ops [list | show ID | stop ID | ...]       every send, what is known about it, and what you decide
@@ -100,6 +101,8 @@ Files.
   The folder you work in:
     ./ask-gpt/ID.log                a full copy of the log, replaced as a whole
     ./ask-gpt/conversations.jsonl   from `list --export`
+    ./ask-gpt/NAME                  what the model made: after each turn, and by
+                                    `download-attachments` (`ask-gpt help downloads`)
     ./ask-gpt/.gitignore            one line `*`: transcripts are not committed by accident
 
   A turn of yours is begun in its log, with the prompt, when the site has taken the message, and
@@ -159,10 +162,34 @@ Settings. A flag beats the environment, which beats config.yaml; unknown keys ar
   seats                                windows at work at the same time (default 3)
   account                              refuse any other account than this
   give_up                              when a worker stops waiting for an answer (default 90m)
-  copies                               off: no copies in ./ask-gpt/
+  copies                               off: no copies of logs in ./ask-gpt/
 
   Durations: a number and s, m, h or d (90s, 15m, 3d); a bare number is seconds.
   list, show, ops and help read no settings.
+"""
+
+DOWNLOADS = """\
+What the model made: pictures, files of its sandbox, files that it gives or cites, canvas documents.
+
+  After each turn of your own its files are brought to ./ask-gpt/, before the command ends. For a
+  whole conversation, also one that you held in a browser: ask-gpt download-attachments ID|URL.
+  It sends nothing. It prints `saved: PATH`, or `present: PATH` for what is there already with
+  equal size and bytes; what is missing is named on standard error, and the exit code is 33.
+
+  Names. A file gets the last part of the name that the site gives it, without what could leave
+  the folder, hide, or confuse. A name that is taken by other bytes becomes name-2.ext, name-3.ext;
+  nothing is ever overwritten. Files that tools obey or run where they only lie (AGENTS.md,
+  Makefile, conftest.py, *.pth ...), *.log and *.jsonl get the suffix `.file`. Mode 0600.
+
+  A name appears only when the file is whole. One that was cut off is fetched anew by the next run;
+  its hidden part (.ask-gpt-....part) is deleted then. One file's failure is that file's alone: the
+  answer stays, and so does the operation's state.
+
+  Files of the sandbox die with its container, some hours after the turn. What has expired on the
+  site cannot be brought back; what is here already is not asked for again.
+
+  The bytes come through the suite's own Chrome, over https from the site's own file hosts alone.
+  Files are somebody's words: never run one unread.
 """
 
 PROMPTS = """\
@@ -217,7 +244,9 @@ The practice site: a stand-in of the site on this machine, without any account.
 
 
 def overview() -> str:
-    return OVERVIEW.replace("TOPICS", ", ".join(TOPICS))
+    import textwrap
+
+    return OVERVIEW.replace("TOPICS", textwrap.fill(", ".join(TOPICS), 55).replace("\n", "\n" + " " * 45))
 
 
 def exits() -> str:
@@ -253,5 +282,5 @@ def _entry(name: str, width: int, meaning: str) -> str:
 
 TOPICS: dict[str, Callable[[], str]] = {
     "exits": exits, "files": lambda: FILES, "json": json_keys, "schema": schema_text, "prompts": lambda: PROMPTS,
-    "elsewhere": lambda: ELSEWHERE, "config": lambda: CONFIG,
+    "elsewhere": lambda: ELSEWHERE, "downloads": lambda: DOWNLOADS, "config": lambda: CONFIG,
     "safety": lambda: SAFETY, "practice": practice}

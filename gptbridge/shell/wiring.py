@@ -20,6 +20,7 @@ from gptbridge.edge.locks import Locks
 from gptbridge.edge.logs import LogFiles
 from gptbridge.edge.owner import own
 from gptbridge.edge.registry_file import RegistryFile
+from gptbridge.edge.saved_files import SavedFiles
 from gptbridge.edge.spool import SpoolFolder
 from gptbridge.edge.stamps import StampFile
 from gptbridge.edge.strays import HomeStrays
@@ -114,7 +115,7 @@ def world(env: Mapping[str, str], config: Config, caller: Caller, copies: CopyFo
     browser = (open_browser or chrome_browser)(config, home, clock, warn)
     logs = LogFiles(home, copies if config.settings.copies else None)
     return World(clock, host, owner, ledger, RegistryFile(home, host, warn=warn), stamps, SpoolFolder(home), logs, HomeStrays(home),
-                 home.locks, Room(host, home), browser, caller, config.settings)
+                 home.locks, Room(host, home), browser, caller, config.settings, None if copies is None else SavedFiles(copies, home.disk))
 
 
 def desk(env: Mapping[str, str], *, purpose: str) -> tuple[World, LedgerFile]:

@@ -126,7 +126,8 @@ def _work(caller: FrontSocket, job: Job, config: Config, env: Mapping[str, str],
           folder: str | None, open_browser: OpenBrowser | None, afterwards: ExitStack) -> dict[str, Any]:
     w: World | None = None
     try:
-        w = world(env, config, caller, copies if job.command in ("send", "resume") else None, purpose=f"ask-gpt {job.command}",
+        w = world(env, config, caller, copies if job.command in ("send", "resume", "download-attachments") else None,
+                  purpose=f"ask-gpt {job.command}",
                   open_browser=open_browser)
         afterwards.callback(w.ledger.keep)
         if job.command == "sweep":
@@ -135,6 +136,8 @@ def _work(caller: FrontSocket, job: Job, config: Config, env: Mapping[str, str],
             from gptbridge.shell import importing
 
             return importing.work(w, job)
+        if job.command == "download-attachments":
+            return _collect(w, job)
         if job.prompt is None:
             return _read_back(w, job)
         assert operation_id is not None
@@ -180,6 +183,16 @@ def _read_back(w: World, job: Job) -> dict[str, Any]:
     found = read_back(w, Custody(w), conversation_id=job.conversation_id, operation_id=job.operation_ref)
     return {"slug": found.slug, "conversation_id": found.conversation_id, "user_message_id": found.user_message_id,
             "operation_id": found.operation.operation_id if found.operation else None, "warning": found.warning}
+
+
+def _collect(w: World, job: Job) -> dict[str, Any]:
+    from gptbridge.flow.collecting import of_conversation
+    from gptbridge.flow.custody import Custody
+
+    w.logs.prepare()
+    assert job.conversation_id is not None
+    found = of_conversation(w, Custody(w), job.conversation_id)
+    return {"slug": "ok", "conversation_id": job.conversation_id, "lines": [one.line for one in found.files], "warning": found.warning}
 
 
 def _sweep(w: World, job: Job) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from gptbridge.core.brought import Brought
 from gptbridge.core.ledger import Operation, View
 from gptbridge.core.operation import NEW, Payload
 from gptbridge.core.pacing import Gap
@@ -27,9 +28,11 @@ from gptbridge.edge.ledger_file import LedgerFile
 from gptbridge.edge.logs import LogFiles
 from gptbridge.edge.owner import own
 from gptbridge.edge.registry_file import RegistryFile
+from gptbridge.edge.saved_files import SavedFiles
 from gptbridge.edge.spool import SpoolFolder
 from gptbridge.edge.stamps import StampFile
 from gptbridge.edge.strays import HomeStrays
+from gptbridge.flow.collecting import of_conversation
 from gptbridge.flow.custody import Custody
 from gptbridge.flow.reading import ReadBack, read_back
 from gptbridge.flow.reporting import outcome_of
@@ -154,7 +157,7 @@ class Worker:
         registry = RegistryFile(self.home, self.machine, warn=self.warn)
         self.world = World(clock, self.machine, own(locks), ledger, registry, stamps, SpoolFolder(self.home),
                            LogFiles(self.home, copies), HomeStrays(self.home), locks, Room(self.machine), self.browser, self.front,
-                           self.settings)
+                           self.settings, SavedFiles(copies, self.disk))
         self.custody = Custody(self.world)
 
     def warn(self, text: str) -> None:
@@ -177,6 +180,9 @@ class Worker:
 
     def resume(self, conversation_id: str | None = None, *, operation: str | None = None) -> ReadBack:
         return read_back(self.world, self.custody, conversation_id=conversation_id, operation_id=operation)
+
+    def download(self, conversation_id: str) -> list[Brought]:
+        return of_conversation(self.world, self.custody, conversation_id).files
 
     def dies(self) -> None:
         """As SIGKILL: every descriptor is closed and nothing is tidied."""
