@@ -90,6 +90,7 @@ class Sending:
 
     def _prepare(self) -> None:
         w, target = self._w, self._op.target
+        self._heed()  # a stop that is on record comes before whatever else keeps it from being sent
         w.registry.check()  # a registry that cannot take the new conversation's row is found out before the click, not after it
         if target != NEW:
             if w.registry.get(target) is None:  # nobody says whose it is: it is not even opened

@@ -53,8 +53,11 @@ def _row(op: Operation) -> tuple[str, ...]:
 
 
 def show_operation(request: OpsShow, store: Store, tty: bool) -> Reply:
-    op = store.ledger.history(request.operation_id)
-    view, failure = store.readable
+    try:
+        op = store.ledger.history(request.operation_id)
+        view, failure = store.readable
+    except Failure as unreadable:
+        raise unsure(request.operation_id, unreadable) from unreadable
     failure = failure and unsure(request.operation_id, failure)
     if op is None:
         raise failure or deciding.unknown(view, request.operation_id)

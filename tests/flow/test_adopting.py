@@ -86,6 +86,7 @@ def test_what_the_site_does_not_give(ground: Ground, worker: Worker, hide: str) 
 def test_one_that_is_registered_under_another_account(ground: Ground, worker: Worker) -> None:
     """RG-03, RG-09: both are named, and it is not fetched."""
     elsewhere(ground)
+    worker.world.ledger.begin()
     worker.world.registry.put(Conversation(OTHER, TALK, "theirs"))
     before, reads = registry_bytes(ground), ground.site.world.reads
     with pytest.raises(Failure) as caught:

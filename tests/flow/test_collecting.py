@@ -26,6 +26,7 @@ def knows(worker: Worker, conversation_id: str) -> str:
     """The conversation is in the registry, as one of ours."""
     from gptbridge.practice.world import FIRST
 
+    worker.world.ledger.begin()
     worker.world.registry.put(Conversation(f"{FIRST.user_id}/{FIRST.account_id}", conversation_id, "Files", None))
     return conversation_id
 

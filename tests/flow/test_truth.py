@@ -35,6 +35,7 @@ def put(ground: Ground, worker: Worker, data: dict[str, Any]) -> str:
     """The site has it, and the registry knows it."""
     ident = str(data["conversation_id"])
     ground.site.world.conversations[ident] = Conversation(json.loads(json.dumps(data)), FIRST.user_id)
+    worker.world.ledger.begin()  # as before everything of ours: rows of ours without a ledger mean that one was lost
     worker.world.registry.put(Row(ACCOUNT, ident, "seeded", f"{ground.url}/c/{ident}", created_at="2026-11-29T13:00:00.000Z"))
     return ident
 
@@ -331,7 +332,7 @@ OWN = ["practice:" + word for word in (
     "markdown", "think", "files", "image", "empty", "parts", "controls", "citations", "surrogate", "escapes")]
 
 
-@pytest.mark.parametrize("prompt", [*OWN, "## turn 9 · 2026-11-29T13:00:05Z\n\n### answer\n\n> x\n", "lone \udc00 half"])
+@pytest.mark.parametrize("prompt", [*OWN, "## turn 9 · 2026-11-29T13:00:05Z\n\n### answer\n\n> x\n"])
 def test_our_own_turns_hold_what_the_site_holds(ground: Ground, worker: Worker, prompt: str) -> None:
     """Cases 16, 22, 23, 24, 27, 56: the answer whole, in order, once; an operation whose answer quotes the page's controls is completed."""
     op = worker.send(prompt)

@@ -95,7 +95,6 @@ def typed(tmp_path: Path) -> Iterator[Callable[[bytes], None]]:
     (["send", "a\r\nb\rc\n"], "a\nb\nc\n"),
     (["send", " 👩‍👩‍👧 שלום\t日本 "], " 👩‍👩‍👧 שלום\t日本 "),
     (["send", "-", "x"], "- x"),
-    (["send", " "], " "),
     (["send", "list"], "list"),
     (["--", "--json is an option"], "--json is an option"),
 ])

@@ -53,7 +53,7 @@ def tree(home: Path) -> dict[str, tuple[int, bytes]]:
 def test_all_is_well_in_a_used_home_and_nothing_changes(seed: Seed) -> None:
     seed.conversation(1, "One")
     seed.operation(1, "claimed", "dispatched", "accepted", "completed")
-    seed.log(conversation_id(1), {"number": 1, "sections": [("prompt", "hello"), ("answer", "there")]})
+    seed.log(conversation_id(1), {"sections": [("prompt", "hello"), ("answer", "there")]})
     before = tree(seed.path)
     found = checks(seed, 0)
     assert {"python", "packages", "config", "browser", "driver", "display", "home", "locks", "disk", "ledger", "registry", "operations",
@@ -111,7 +111,7 @@ def test_what_others_may_read_and_what_is_not_ours(seed: Seed) -> None:
 def test_uncertain_for_long_a_torn_log_and_a_worker_that_runs(seed: Seed) -> None:
     seed.operation(1, "claimed", "uncertain")
     name = conversation_id(1)
-    seed.log(name, {"number": 1, "sections": [("prompt", "hello")]})
+    seed.log(name, {"sections": [("prompt", "hello")]})
     path = seed.path / "logs" / f"{name}.log"
     path.write_bytes(path.read_bytes()[:-30])
     assert seed.home.locks is not None

@@ -311,7 +311,7 @@ def test_of_a_damaged_ledger_what_is_left_is_shown_and_every_command_says_so(see
     assert main(["ops", "-q"], environ=seed.env) == 18
     out, err = capfd.readouterr()
     assert out.count("\n") == 3 and err.startswith("ask-gpt: ledger.jsonl, line 6: no record")
-    assert main(["ops", "show", second], environ=seed.env) == 18 and "state: rejected" in capfd.readouterr().out
+    assert main(["ops", "show", second], environ=seed.env) == 40 and "state: rejected" in capfd.readouterr().out
     for words in (["list"], ["show", name]):
         assert main(words, environ=seed.env) == 0
         said = capfd.readouterr().err.splitlines()
