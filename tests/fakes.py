@@ -20,11 +20,11 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlsplit
 
-from gptbridge.core.ports import Held, Link, Note, Unavailable
+from gptbridge.core.ports import Held, Link, Note, SentFile, Unavailable, Upload
 from gptbridge.edge.chatgpt import ChatPage
 from gptbridge.edge.chatgpt_files import allowed, disposed_name, unfetched
 
@@ -62,6 +62,7 @@ class Document:
     path: str = "blank"
     text: str = ""
     chips: int = 0
+    files: list[dict[str, Any]] = field(default_factory=list)  # id, name, size, ready, failed
     users: list[str] = field(default_factory=list)
     messages: list[tuple[str, str, str]] = field(default_factory=list)  # role, id, text
     leaf: str | None = None
@@ -88,6 +89,8 @@ class FakeSession:
         scenarios = self._scenarios()
         if "draft" in scenarios:
             self.page.text = str(scenarios["draft"]["text"])
+        if "draft-file" in scenarios:
+            self.page.files.append({"id": "file_left", "name": str(scenarios["draft-file"]["name"]), "size": 9, "ready": True})
         if path.startswith("/c/"):
             self._load(path.removeprefix("/c/"))
 
@@ -151,8 +154,9 @@ class FakeSession:
         named = page.path.removeprefix("/c/") if page.path.startswith("/c/") else None
         challenge, signed_out = "challenge" in scenarios, "signed-out" in scenarios
         return {"path": page.path, "named": named, "title": "Just a moment..." if challenge else "Practice", "loaded": "complete",
-                "editor": not challenge and page.path != "blank", "text": None if challenge else page.text, "chips": page.chips,
-                "sendable": bool(page.text.strip()), "ready": not challenge and page.path != "blank", "turns": 2 * len(page.users),
+                "editor": not challenge and page.path != "blank", "text": None if challenge else page.text,
+                "chips": self._chips(), "sendable": self._sendable(),
+                "ready": not challenge and page.path != "blank", "turns": 2 * len(page.users),
                 "newest": page.users[-1] if page.users else None, "generating": self.gate.answering, "work": "work-mode" in scenarios,
                 "temporary": False, "login": signed_out, "challenge": challenge,
                 "dialog": ["Too many requests"] if "throttled" in scenarios else [], "toast": [page.toast] if page.toast else []}
@@ -174,6 +178,72 @@ class FakeSession:
         mounted = [one if at >= len(places) - MOUNTED else {"shown": False, "thought": False, "messages": []}
                    for at, one in enumerate(places)]
         return {"state": self._do_state(), "places": mounted, "failed": False}
+
+    def _chips(self) -> int:
+        return self.page.chips + (0 if "upload-no-chip" in self._scenarios() else len(self.page.files))
+
+    def _sendable(self) -> bool:
+        waits = any(not file["ready"] for file in self.page.files) and "upload-early-send" not in self._scenarios()
+        return bool(self.page.text.strip() or self.page.files) and not waits
+
+    # Files
+
+    def _do_input(self, images: bool, many: bool) -> FakeInput:
+        return FakeInput(self)
+
+    def _do_files(self) -> dict[str, Any]:
+        files, scenarios = self.page.files, self._scenarios()
+        no_chip, early = "upload-no-chip" in scenarios, "upload-early-send" in scenarios
+        labels = [f"{name[:3]}…{name[-3:]}" if "upload-cut-label" in scenarios else name for name in (file["name"] for file in files)]
+        return {"chips": self._chips(), "labels": [] if no_chip else labels, "inputs": len(files) if no_chip else 0,
+                "busy": not no_chip and not early and any(not file["ready"] and not file.get("failed") for file in files),
+                "failed": not no_chip and any(file.get("failed") for file in files), "sendable": self._sendable(),
+                "notice": self.page.toast or ""}
+
+    def choose(self, paths: list[str]) -> None:
+        """The page takes files from its input, and uploads them."""
+        for path in paths:
+            with open(path, "rb") as file:
+                self._upload(path.rpartition("/")[2], file.read())
+
+    def _upload(self, name: str, data: bytes) -> None:
+        scenarios, headers = self._scenarios(), {**self._headers(), "Content-Type": "application/json"}
+        if "upload-renames" in scenarios:
+            stem, dot, suffix = name.rpartition(".")
+            name = f"{stem}(1){dot}{suffix}"
+        entry: dict[str, Any] = {"id": "", "name": name, "size": len(data), "ready": False}
+        self.page.files.append(entry)
+        at = self.gate.began(Upload(name, len(data)))
+        self.tell("announcing")
+        status, said = self._json_post("/backend-api/files", {"file_name": name, "file_size": len(data)}, headers)
+        if status >= 300:
+            entry["failed"], self.page.toast = True, said["detail"]["message"]
+            self.gate.upload(at, state="failed", status=status, code=said["detail"]["code"])
+            return
+        entry["id"] = said["file_id"]
+        self.gate.upload(at, state="announced", file_id=said["file_id"])
+        self.tell("announced")
+        with self.http.open("PUT", urlsplit(said["upload_url"]).path, data, {"Content-Type": "application/octet-stream"}) as reply:
+            assert reply.status == 201
+        self.gate.upload(at, state="stored")
+        self.tell("stored")
+        if "upload-stalls" in scenarios:
+            return
+        body = json.dumps({"file_id": entry["id"]}).encode("ascii")
+        with self.http.open("POST", "/backend-api/files/process_upload_stream", body, headers) as reply:
+            text = reply.read().decode()
+        if "file_ready" not in text:
+            entry["failed"] = True
+            code = re.search(r'"error_code": ?"([a-z_]+)"', text)
+            self.gate.upload(at, state="failed", status=200, code=code[1] if code else None)
+            return
+        entry["ready"] = True
+        self.gate.upload(at, state="ready")
+        self.tell("ready")
+
+    def _json_post(self, path: str, body: dict[str, Any], headers: dict[str, str]) -> tuple[int, dict[str, Any]]:
+        with self.http.open("POST", path, json.dumps(body).encode("utf-8"), headers) as reply:
+            return reply.status, json.loads(reply.read())
 
     def _do_session(self) -> dict[str, Any]:
         with self.http.open("GET", "/api/auth/session") as reply:
@@ -210,11 +280,15 @@ class FakeSession:
         self.page.text += text
 
     def _do_clear(self) -> bool:
-        self.page.text, self.page.chips = "", 0
+        self.page.text, self.page.chips, self.page.files = "", 0, []
+        return True
+
+    def _do_untype(self) -> bool:
+        self.page.text = ""
         return True
 
     def _do_press(self) -> FakeSession | None:
-        return self if self.page.text.strip() else None
+        return self if self._sendable() else None
 
     def _do_halt(self) -> FakeStop | None:
         return FakeStop(self) if self.gate.answering else None
@@ -228,17 +302,22 @@ class FakeSession:
         if "swallow-click" in scenarios:
             return
         presses = 2 if "nervous-click" in scenarios else 1
-        text = self.page.text
-        self.page.text = ""
+        text, files = self.page.text, self.page.files
+        self.page.text, self.page.files = "", []
         for _ in range(presses):
-            self._post(text, scenarios)
+            self._post(text, files, scenarios)
 
-    def _post(self, text: str, scenarios: dict[str, Any]) -> None:
+    def _post(self, text: str, files: list[dict[str, Any]], scenarios: dict[str, Any]) -> None:
         conversation = self.page.path.removeprefix("/c/") if self.page.path.startswith("/c/") else None
         message_id = str(uuid.uuid4())
+        attachments = [{"id": file["id"], "name": file["name"], "size": file["size"]} for file in files if file["ready"]]
+        if "upload-lost" in scenarios:
+            attachments.pop()
+        if "upload-extra" in scenarios:
+            attachments.append({"id": "file_" + "0" * 32, "name": "left over.txt", "size": 1})
         body: dict[str, Any] = {
             "action": "next", "parent_message_id": self.page.leaf or "client-created-root", "model": "auto",
-            "messages": [{"id": message_id, "author": {"role": "user"}, "metadata": {},
+            "messages": [{"id": message_id, "author": {"role": "user"}, "metadata": {"attachments": attachments} if attachments else {},
                           "content": {"content_type": "text", "parts": [text]}}]}
         if conversation is not None:
             body["conversation_id"] = conversation
@@ -259,6 +338,16 @@ class FakeSession:
         named = NAMED.search(chunk)
         if named and self.page.path.startswith("/c/WEB:"):
             self.page.path = f"/c/{named[1].decode('ascii')}"
+
+
+class FakeInput:
+    """The page's file input."""
+
+    def __init__(self, session: FakeSession) -> None:
+        self._session = session
+
+    def send_keys(self, paths: str) -> None:
+        self._session.choose(paths.split("\n"))
 
 
 class FakeStop:
@@ -292,6 +381,7 @@ class FakeGate:
         self._waiting: queue.Queue[Held] = queue.Queue()
         self._chunks: queue.Queue[bytes] = queue.Queue()
         self._notes: list[Note] = []
+        self._uploads: list[Upload] = []
         self.calls: list[str] = []
         self.traced = 0
         self._released = False
@@ -323,7 +413,7 @@ class FakeGate:
             self._notes.append(Note("send", "/backend-api/f/conversation", ids))
             return
         self.state = "spent"
-        files = tuple(a["id"] for m in users for a in m["metadata"].get("attachments", []))
+        files = tuple(SentFile(a["id"], a["name"], a["size"]) for m in users for a in m["metadata"].get("attachments", []))
         held = Held(f"paused-{len(self._held)}", "/backend-api/f/conversation", body.get("action"), ids,
                     tuple("".join(m["content"]["parts"]) for m in users), len(body.get("messages", [])) - len(users),
                     body.get("conversation_id"), body.get("parent_message_id"), body.get("model"), body.get("thinking_effort"),
@@ -361,6 +451,19 @@ class FakeGate:
 
     def notes(self) -> list[Note]:
         return list(self._notes)
+
+    def spare(self, files: bool) -> None:
+        assert self.state == "closed"
+
+    def uploads(self) -> tuple[Upload, ...]:
+        return tuple(self._uploads)
+
+    def began(self, upload: Upload) -> int:
+        self._uploads.append(upload)
+        return len(self._uploads) - 1
+
+    def upload(self, at: int, **facts: Any) -> None:
+        self._uploads[at] = replace(self._uploads[at], **facts)
 
     def reply(self, timeout: float) -> bytes | None:
         if self.reply_ended is not None:

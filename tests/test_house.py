@@ -44,6 +44,8 @@ WRITERS = {
 
 # Larger than a module should be, each for one reason. A new name here needs one too.
 LARGE = {
+    "edge/chatgpt.py": "one page of one site, behind one port",
+    "edge/interception.py": "every request of a window is stopped, read and let go in one place",
     "core/ledger.py": "one record's format and its fold belong together",
     "core/ports.py": "every port is in one place, and nothing but docstrings and signatures",
     "edge/chrome.py": "one Chrome: found, started, used, closed",
@@ -57,7 +59,7 @@ LARGE = {
 OS_WRITES = {
     "write", "writev", "pwrite", "pwritev", "rename", "renames", "replace", "truncate", "ftruncate", "mkdir", "makedirs", "link", "symlink",
     "unlink", "remove", "rmdir", "removedirs", "fsync", "fdatasync", "sendfile", "copy_file_range", "mkfifo", "mknod", "posix_fallocate"}
-READ_ONLY = re.compile(r"[ |]*(os\.O_(RDONLY|DIRECTORY|CLOEXEC|NOFOLLOW|NONBLOCK)[ |]*)+")
+READ_ONLY = re.compile(r"[ |]*(os\.O_(RDONLY|DIRECTORY|CLOEXEC|NOFOLLOW|NONBLOCK|NOCTTY)[ |]*)+")
 PATH_WRITES = {"write_text", "write_bytes", "touch", "mkdir", "unlink", "rmdir", "symlink_to", "hardlink_to", "writelines"}
 DISK_READS = {"close", "stat", "fstat", "read", "names", "token", "fsync_dir"}  # and what only makes sure of a name
 

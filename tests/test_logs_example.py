@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -15,7 +16,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from gptbridge.core import brought, ledger, log_header, record, registry, transcript
+from gptbridge.core import attachments, brought, ledger, log_header, record, registry, transcript
 from gptbridge.core.lifecycle import State
 from gptbridge.edge import browser_files, config
 from gptbridge.edge.home import open_home
@@ -55,7 +56,8 @@ def test_the_readme_names_every_specimen_and_no_other() -> None:
     for path in SPECIMENS.rglob("*"):
         if path.is_file() and path.name != "README.md":
             name = path.relative_to(SPECIMENS).as_posix()
-            for mark, text in ((the_log().stem, "<conversation id>"), (result("send-needs-human")["operation_id"], "<operation id>")):
+            for mark, text in ((the_log().stem, "<conversation id>"), (result("send-needs-human")["operation_id"], "<operation id>"),
+                               (result("resume")["attachments"][0]["sha256"], "<sha256>")):
                 name = name.replace(mark, text)
             assert f"`{name}`" in said, name
     assert said.count(".json`") == len(RESULTS) + 1
@@ -132,8 +134,15 @@ def test_only_quoted_lines_hold_the_words_of_others() -> None:
 
 
 def test_the_spooled_prompt() -> None:
-    path, = (SPECIMENS / "home" / "spool").iterdir()
+    path, = (SPECIMENS / "home" / "spool").glob("*.prompt")
     assert (path.name, path.read_bytes()) == (f"{result('send-needs-human')['operation_id']}.prompt", b"This one never leaves.")
+
+
+def test_the_file_that_was_sent_along() -> None:
+    [row] = result("resume")["attachments"]
+    path, = (SPECIMENS / "home" / "spool").glob("*.file")
+    assert path.name == f"{row['sha256']}.file" == f"{hashlib.sha256(path.read_bytes()).hexdigest()}.file"
+    assert attachments.read_section(transcript.parse(the_log().read_bytes()).blocks[2].section("attachments")) == [row]
 
 
 def test_the_holder_and_the_browser() -> None:

@@ -57,7 +57,9 @@ def runs(trial: Trial) -> dict[str, str]:
     first = run("send", "send", "practice:markdown Explain flock.")
     conversation_id = first["conversation_id"]
     by_hand(trial, conversation_id, "And this I asked in the browser, by hand.")
-    run("resume", "resume", conversation_id, "practice:think Does a crash leave it locked?\n## turn 9\n<!-- not an end mark -->")
+    (trial.folder / "lock me.c").write_text("int fd = open(path, O_RDWR);\nflock(fd, LOCK_EX);\n", encoding="utf-8")
+    run("resume", "resume", conversation_id, "practice:think Does a crash leave it locked?\n## turn 9\n<!-- not an end mark -->",
+        "-f", "lock me.c")
     run("resume-read-back", "resume", conversation_id)
     run("resume-files", "resume", conversation_id, "practice:files Put that into a table, please.")
     (trial.folder / "ask-gpt" / "table.csv").unlink()
@@ -97,7 +99,7 @@ def keep_home(trial: Trial) -> None:
             data = re.sub(rb'"boot_id": "[^"]*"', f'"boot_id": "{BOOT_ID}"'.encode(), data)
         if name.parts[0] in ("locks", "browser"):
             data = made_up(data)
-        if name.parts[0] == "spool" and not is_last(path):
+        if name.suffix == ".prompt" and not is_last(path):
             continue
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).write_bytes(data)
@@ -111,7 +113,7 @@ def made_up(data: bytes) -> bytes:
 
 def is_last(path: Path) -> bool:
     """One prompt is enough as a specimen: that of the newest operation."""
-    return path == max(path.parent.iterdir())
+    return path == max(path.parent.glob("*.prompt"))
 
 
 if __name__ == "__main__":

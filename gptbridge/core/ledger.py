@@ -53,6 +53,8 @@ class Operation:
     fingerprint: str = ""
     prompt_sha256: str | None = None
     prompt_bytes: int | None = None
+    files: list[dict[str, Any]] | None = None  # name, size, sha256 of each
+    uploads: list[dict[str, Any]] | None = None  # id and name of each, as the held request has them
     effort: str | None = None
     model: str | None = None
     account: str | None = None
@@ -235,11 +237,12 @@ def fold(records: Iterable[tuple[int, Fields]], view: View | None = None, *, wit
 
 # Notes and facts copied as they stand when a record names them.
 _COPIED = frozenset({
-    "kind", "target", "fingerprint", "prompt_sha256", "prompt_bytes", "effort", "model", "account", "folder", "attempt", "ready_at",
-    "blocking_reason", "user_message_id", "parent_message_id", "site_message_id", "request", "conversation_id", "turn_id", "turn",
-    "turn_ended_at", "stop", "stop_at", "stop_phase", "front", "shown_at", "looked_at", "error", "durable", "refusal", "title",
-    "site_model", "site_effort"})
-_ATTEMPT = ("ready_at", "blocking_reason", "error", "stop", "stop_at", "stop_phase", "front", "refusal", "request", "completed_at")
+    "kind", "target", "fingerprint", "prompt_sha256", "prompt_bytes", "files", "uploads", "effort", "model", "account", "folder",
+    "attempt", "ready_at", "blocking_reason", "user_message_id", "parent_message_id", "site_message_id", "request", "conversation_id",
+    "turn_id", "turn", "turn_ended_at", "stop", "stop_at", "stop_phase", "front", "shown_at", "looked_at", "error", "durable", "refusal",
+    "title", "site_model", "site_effort"})
+_ATTEMPT = ("ready_at", "blocking_reason", "error", "stop", "stop_at", "stop_phase", "front", "refusal", "request", "completed_at",
+            "uploads")
 
 
 def _apply(view: View, seq: int, fields: Fields, with_history: bool, fresh: set[str] | None, *, strict: bool) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from gptbridge.core.artifacts import Artifact
 from gptbridge.core.errors import Failure
@@ -142,9 +142,42 @@ class Stamps(Protocol):
 
 
 class Spool(Protocol):
+    """Prompts by operation; the bytes of files by their digest, each once, whoever sends them."""
+
     def put(self, operation_id: str, prompt: bytes) -> None: ...
     def prompt(self, operation_id: str) -> bytes | None: ...
     def drop(self, operation_id: str) -> None: ...
+    def keep(self, chunks: Iterable[bytes]) -> tuple[int, str]:
+        """Durable before it returns: (size in bytes, 64 hex digits of the sha256). What `chunks` raises leaves nothing behind."""
+        ...
+
+    def holds(self, sha256: str) -> bool: ...
+    def stage(self, operation_id: str, files: Sequence[tuple[str, str]]) -> Sequence[str]:
+        """A private folder that holds (sha256, name) each under its name; the paths, in order. One that was there is replaced."""
+        ...
+
+    def unstage(self, operation_id: str) -> None: ...
+    def tidy(self, *, digests: Callable[[str], bool], operations: Callable[[str], bool], prompts: Callable[[str], bool], now: float) -> int:
+        """Drop the files, staged folders and prompts for which the predicate (of a digest, of an operation id) is False; how many. `now`:
+        wall clock, by which temporary files of killed writers are old. Called under the ledger lock: an admission that has stored its bytes
+        and has no row yet looks for them once more under that lock."""
+        ...
+
+
+class Source(Protocol):
+    """A file that the caller gave: `name` is its base name."""
+
+    @property
+    def name(self) -> str: ...
+
+    def chunks(self, heed: Callable[[], None]) -> Iterator[bytes]:
+        """Its bytes, once, from one descriptor. Failure("bad-input") for what is no regular file, too large, or changes meanwhile."""
+        ...
+
+    @property
+    def missing(self) -> Failure | None:
+        """Why there is nothing to read; a known operation may do without it."""
+        ...
 
 
 class Logs(Protocol):
@@ -361,6 +394,42 @@ class Rendered:
 
 
 @dataclass(frozen=True, slots=True)
+class Files:
+    """What the composer shows of files: `chips` that stand there, the `labels` of those that have one, `inputs`: how many the file inputs
+    hold, `busy`: one shows progress, `failed`: one shows a failure, `sendable`: the page offers to send, `notice`: what a toast says."""
+
+    chips: int = 0
+    labels: tuple[str, ...] = ()
+    inputs: int = 0
+    busy: bool = False
+    failed: bool = False
+    sendable: bool = False
+    notice: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """One file on its way to the site, as its own requests and the site's answers show it. announced: the site gave it an id, stored: its
+    bytes arrived, ready: the site says that it can be used, failed: `status` (HTTP, 0 = the network) and `code` (a word of the site's)."""
+
+    name: str
+    size: int
+    state: Literal["asked", "announced", "stored", "ready", "failed"] = "asked"
+    file_id: str | None = None
+    status: int | None = None
+    code: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SentFile:
+    """A file that a held request names; None where it does not say."""
+
+    file_id: str
+    name: str | None = None
+    size: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Held:
     """A held send request, reduced to named fields. `user_texts` and `user_message_ids` are those of its user messages, in order."""
 
@@ -376,7 +445,7 @@ class Held:
     effort: str | None
     temporary: bool
     account_id: str | None
-    attachments: tuple[str, ...]
+    attachments: tuple[SentFile, ...]
     readable: bool = True
 
 
@@ -435,6 +504,17 @@ class Page(Protocol):
     def clear(self) -> None:
         """Empty the composer and read back that it is; Failure("site-changed") when text stays."""
         ...
+
+    def untype(self) -> None:
+        """Empty the composer of its text alone, files stay; Failure("site-changed") when text stays."""
+        ...
+
+    def attach(self, paths: Sequence[str], *, images: bool) -> None:
+        """Give the page these files, through its file input; nothing is pressed. `images`: all of them are images. Once for each page:
+        a second time would upload them twice."""
+        ...
+
+    def files(self) -> Files: ...
 
     def type(self, text: str) -> None:
         """Put exactly `text` into the empty composer; nothing is pressed. Verified by the caller through `facts`."""
@@ -499,6 +579,13 @@ class Gate(Protocol):
         ...
 
     def notes(self) -> Sequence[Note]: ...
+    def spare(self, files: bool) -> None:
+        """While files are uploaded: what goes to hosts that are none of the site's is not looked at, since whoever looks gets the bytes."""
+        ...
+
+    def uploads(self) -> Sequence[Upload]:
+        """Every upload that the page began since the gate was armed, in order."""
+        ...
 
     @property
     def connected(self) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gptbridge.core import brought, lifecycle
+from gptbridge.core import attachments, brought, lifecycle
 from gptbridge.core.brought import Brought
 from gptbridge.core.errors import BANDS, EXITS, Failure
 from gptbridge.core.ledger import Operation, failure_of
@@ -76,7 +76,7 @@ def document(outcome: Outcome, *, site: str = "https://chatgpt.com") -> dict[str
         "prompt_sha256": op.prompt_sha256 if op else None,
         "answer": answer,
         "thinking": thinking,
-        "attachments": [],
+        "attachments": _attachments(op, block),
         **brought.documents(outcome.files),
         "resume": f"ask-gpt resume {conversation_id}" if conversation_id and (op is None or op.conversation_id) else None,
         "log": outcome.log,
@@ -90,6 +90,12 @@ def document(outcome: Outcome, *, site: str = "https://chatgpt.com") -> dict[str
     }
     doc.update(outcome.extra)
     return doc
+
+
+def _attachments(op: Operation | None, block: Block | None) -> list[dict[str, Any]]:
+    if op is not None:
+        return attachments.rows(op.files, op.uploads)
+    return attachments.read_section(block.section(attachments.SECTION) if block is not None else None)
 
 
 def _retry(outcome: Outcome, sending: bool) -> str:
@@ -176,6 +182,7 @@ def turn_document(block: Block) -> dict[str, Any]:
     return {"number": block.number, "origin": "hydrated" if "hydrated" in block.words else "own", "state": block.state, "at": block.at,
             "prompt": block.section("prompt"),
             "thinking": _thinking(block), "answer": block.section("answer"), "files": [one.document for one in brought.of_block(block)],
+            "attachments": attachments.read_section(block.section(attachments.SECTION)),
             "operation_id": block.attr("op"), "user_message_id": block.attr("user")}
 
 

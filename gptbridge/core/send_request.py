@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote, quote_plus, unquote_plus
 
-from gptbridge.core.ports import Held
+from gptbridge.core.ports import Held, SentFile
 
 DEPTH = 5  # a wrapper or two around the body is still that body
 _USER = re.compile(r'"role"\s*:\s*"user"')
@@ -65,7 +65,7 @@ def held(handle: str, path: str, account_id: str | None, part: Mapping[str, Any]
         conversation_id=_text(body.get("conversation_id")), parent_message_id=_text(body.get("parent_message_id")),
         model=_text(body.get("model")), effort=_text(body.get("thinking_effort")),
         temporary=bool(body.get("history_and_training_disabled")), account_id=account_id,
-        attachments=tuple(identity for message in users for identity in _attachments(message)), readable=part is not None,
+        attachments=tuple(file for message in users for file in _attachments(message)), readable=part is not None,
     )
 
 
@@ -123,10 +123,26 @@ def _parts(message: Mapping[str, Any]) -> str:
     return "\n".join(part for part in parts if isinstance(part, str)) if isinstance(parts, list) else ""
 
 
-def _attachments(message: Mapping[str, Any]) -> list[str]:
-    metadata = message.get("metadata")
+def _attachments(message: Mapping[str, Any]) -> list[SentFile]:
+    """Files that the message names: as attachments, and images that stand in its parts alone."""
+    metadata, content = message.get("metadata"), message.get("content")
     listed = metadata.get("attachments") if isinstance(metadata, dict) else None
-    return [str(item.get("id")) for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
+    parts = content.get("parts") if isinstance(content, dict) else None
+    found = [SentFile(str(item.get("id")), _text(item.get("name")), _whole(item.get("size"))) for item in _dicts(listed)]
+    known = {file.file_id for file in found}
+    for part in _dicts(parts):
+        pointer = str(part.get("asset_pointer")).partition("://")[2].partition("#")[0] or "unknown"
+        if pointer not in known:
+            found.append(SentFile(pointer, None, _whole(part.get("size_bytes"))))
+    return found
+
+
+def _dicts(value: Any) -> list[dict[str, Any]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def _whole(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _text(value: Any) -> str | None:

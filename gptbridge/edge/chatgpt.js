@@ -14,6 +14,9 @@ const hooks = {
   failed: '[data-testid*="regenerate"], .text-token-text-error',  // 2025-11
   noise: 'button, .sr-only, svg, .katex-html, [data-testid="webpage-citation-pill"] img',
   chip: 'form [role="group"][aria-label][class*="file"], form [data-testid*="attachment"], form [data-testid*="file-chip"]',
+  busy: '[role="progressbar"], [aria-busy="true"], [data-state="uploading"], [data-state="loading"], [data-state="pending"]',  // 2025-11 .. 2026-07
+  broken: '[data-state="failed"], [data-state="error"], [class*="text-error"]',
+  input: 'input[type="file"]',  // several, hidden; the composer's own takes documents, others images alone (2025-11 .. 2026-07)
   unchip: 'form button[aria-label^="Remove"], form [role="group"] button[data-testid*="remove"]',
   login: '[data-testid="login-button"]',  // also seen on signed-in pages (2026-06-15): a hint, never a proof
   challenge: '#challenge-form, #challenge-running, iframe[src*="challenges.cloudflare.com"], input[id^="cf-chl-widget-"]',  // 2025-11 .. 2026-07
@@ -47,6 +50,19 @@ function focusEnd(editor) {
   selection.removeAllRanges();
   selection.addRange(range);
 }
+
+// Chips, each once: a hook may match a tile and a part of it.
+const chipsOf = () => Array.from(document.querySelectorAll(hooks.chip)).filter((node) => !node.parentElement.closest(hooks.chip));
+const inputsOf = () => {
+  const form = editorOf() && editorOf().closest('form');
+  return Array.from(new Set([...(form ? form.querySelectorAll(hooks.input) : []), ...document.querySelectorAll(hooks.input)]));
+};
+const takesImagesOnly = (input) => /^\s*image\b/.test(input.accept) || input.hasAttribute('capture');
+const sendable = () => {
+  const send = document.querySelector(hooks.send);
+  return !!send && !(send.disabled || send.getAttribute('aria-disabled') === 'true' || 'disabled' in send.dataset);
+};
+const toasts = () => Array.from(document.querySelectorAll(hooks.toast)).filter(shown).map((node) => node.textContent.trim().slice(0, 200));
 
 const escaped = (text) => text.replace(/&/g, '&amp;').replace(/</g, '&lt;').replace(/>/g, '&gt;');
 
@@ -113,12 +129,10 @@ const api = {
     const users = Array.from(document.querySelectorAll(hooks.message)).filter((node) => node.dataset.messageAuthorRole === 'user');
     const radios = Array.from(document.querySelectorAll(hooks.radio)).filter((node) => /^(chat|work)$/i.test(node.textContent.trim()));
     const chosen = radios.find((node) => node.getAttribute('aria-checked') === 'true' || node.dataset.state === 'on');
-    const send = document.querySelector(hooks.send);
-    const off = send && (send.disabled || send.getAttribute('aria-disabled') === 'true' || 'disabled' in send.dataset);
     return {
       path, named: named && decodeURIComponent(named[1]), title: document.title, loaded: document.readyState,
       editor: !!editor, text: editor ? textOf(editor) : null,
-      chips: document.querySelectorAll(hooks.chip).length, sendable: !!send && !off,
+      chips: chipsOf().length, sendable: sendable(),
       ready: !!document.querySelector(hooks.ready), turns: document.querySelectorAll(hooks.turn).length,
       newest: users.length ? users[users.length - 1].dataset.messageId : null,
       generating: !!document.querySelector(hooks.stop), work: !!chosen && /work/i.test(chosen.textContent),
@@ -126,7 +140,7 @@ const api = {
       login: shown(document.querySelector(hooks.login)),
       challenge: challengeTitle.test(document.title) || !!document.querySelector(hooks.challenge),
       dialog: Array.from(document.querySelectorAll(hooks.dialog)).filter(shown).map((node) => node.textContent.slice(0, 400)),
-      toast: Array.from(document.querySelectorAll(hooks.toast)).filter(shown).map((node) => node.textContent.slice(0, 200)),
+      toast: toasts(),
     };
   },
 
@@ -168,14 +182,40 @@ const api = {
     return document.execCommand('insertText', false, text);
   },
 
-  clear() {
+  // The input that takes files of any kind; one for images alone only where there is no other and all of them are.
+  input(images, many) {
+    const found = inputsOf().filter((input) => !input.disabled && (input.multiple || !many));
+    const general = found.find((input) => !takesImagesOnly(input));
+    return general || (images && found.find((input) => !input.hasAttribute('capture'))) || null;
+  },
+
+  files() {
+    const chips = chipsOf();
+    return {
+      chips: chips.length, labels: chips.map((chip) => chip.getAttribute('aria-label') || chip.textContent.trim().slice(0, 300)),
+      inputs: inputsOf().reduce((count, input) => count + (input.files ? input.files.length : 0), 0),
+      busy: chips.some((chip) => chip.matches(hooks.busy) || chip.querySelector(hooks.busy)),
+      failed: chips.some((chip) => chip.matches(hooks.broken) || chip.querySelector(hooks.broken)),
+      sendable: sendable(), notice: toasts()[0] || '',
+    };
+  },
+
+  untype() {
     const editor = editorOf();
     if (!editor) return false;
-    document.querySelectorAll(hooks.unchip).forEach((button) => button.click());
     editor.focus();
     getSelection().selectAllChildren(editor);
     document.execCommand('delete');
     return true;
+  },
+
+  clear() {
+    const editor = editorOf();
+    if (!editor) return false;
+    document.querySelectorAll(hooks.unchip).forEach((button) => button.click());
+    for (const chip of chipsOf()) Array.from(chip.querySelectorAll('button')).slice(-1).forEach((button) => button.click());  // localised
+    inputsOf().forEach((input) => { input.value = ''; });
+    return api.untype();
   },
 
   press() {

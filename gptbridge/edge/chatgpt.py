@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from importlib import resources
@@ -21,12 +21,13 @@ from gptbridge.core.artifacts import Artifact
 from gptbridge.core.conversation import check
 from gptbridge.core.errors import Failure
 from gptbridge.core.operation import is_conversation_id
-from gptbridge.core.ports import Body, Clock, Link, PageFacts, Rendered, RenderedTurn, Session, Unavailable, Unread
+from gptbridge.core.ports import Body, Clock, Files, Link, PageFacts, Rendered, RenderedTurn, Session, Unavailable, Unread
 from gptbridge.edge import chatgpt_files
 
 LOAD_S = 30.0
 SETTLE_S = 1.0  # an editor without the ready marker counts as hydrated after this long
 SEND_CONTROL_S = 5.0
+CLEAR_S = 1.0  # for chips to go
 POLL_S = 0.05
 Fetch = Callable[[Link], AbstractContextManager[Body]]
 LARGE = 4000  # code points; above it only pasting is quick enough
@@ -226,9 +227,11 @@ class ChatPage:
 
     def type(self, text: str) -> None:
         """By pastes; where they do not keep a short text, by inserting it. Nothing here can send: the text holds no key presses."""
+        chips = self._call("state")["chips"]
         self._call("paste", text)
-        if self._call("state")["text"] != text and len(text) <= LARGE:
-            self.clear()
+        state = self._call("state")
+        if state["text"] != text and len(text) <= LARGE and (not chips or state["chips"] == chips):
+            self.untype() if chips else self.clear()
             self._call("insert", text)
         if self._call("state")["text"] != text:
             return  # the caller compares, and refuses
@@ -241,9 +244,33 @@ class ChatPage:
 
     def clear(self) -> None:
         self._call("clear")
-        state = self._call("state")
+        state, until = self._call("state"), self._now() + CLEAR_S
+        while (state["text"] or state["chips"]) and self._now() < until:
+            self._clock.sleep(POLL_S)
+            state = self._call("state")
         if state["text"] or state["chips"]:
             raise Failure("site-changed", "the composer could not be emptied; nothing was sent", "empty it by hand")
+
+    def untype(self) -> None:
+        self._call("untype")
+        if self._call("state")["text"]:
+            raise Failure("site-changed", "the composer could not be emptied of its text; nothing was sent", "empty it by hand")
+
+    def attach(self, paths: Sequence[str], *, images: bool) -> None:
+        """By the page's own file input, as a person's choice of files would; no drop, no key, no click."""
+        control = self._call("input", images, len(paths) > 1)
+        if control is None:
+            raise Failure("site-changed", "the page has no input that takes these files; nothing was sent",
+                          "look at the page: ask-gpt login")
+        if any("\n" in path for path in paths):
+            raise Failure("bad-config", "the home's path holds a line break, which the browser's driver cannot take; nothing was sent",
+                          "set ASKGPT_HOME to another folder")
+        self._driver(lambda: control.send_keys("\n".join(paths)))
+
+    def files(self) -> Files:
+        found = self._call("files")
+        return Files(found["chips"], tuple(found["labels"]), found["inputs"], found["busy"], found["failed"], found["sendable"],
+                     found["notice"])
 
     def press(self) -> None:
         control = self._call("press")

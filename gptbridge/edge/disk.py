@@ -83,9 +83,14 @@ class Disk:
 
     def link(self, source: str, target: str, dir_fd: int) -> None:
         os.link(source, target, src_dir_fd=dir_fd, dst_dir_fd=dir_fd, follow_symlinks=False)
+    def link_across(self, source: str, target: str, source_dir_fd: int, target_dir_fd: int) -> None:
+        os.link(source, target, src_dir_fd=source_dir_fd, dst_dir_fd=target_dir_fd, follow_symlinks=False)
 
     def unlink(self, name: str, dir_fd: int) -> None:
         os.unlink(name, dir_fd=dir_fd)
+
+    def rmdir(self, name: str, dir_fd: int) -> None:
+        os.rmdir(name, dir_fd=dir_fd)
 
     def mkdir(self, name: str, dir_fd: int, mode: int = 0o700) -> None:
         os.mkdir(name, mode, dir_fd=dir_fd)

@@ -9,17 +9,19 @@ Owns: the order of the calls, and the names of temporary files (`.NAME.HEX.tmp`)
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import re
 import stat
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from gptbridge.core.errors import Failure
 from gptbridge.edge.disk import CHUNK, Disk, component, named, private, read_from, regular, sync, write_once
 
 _TEMP = re.compile(r"\..+\.[0-9a-f]{16}\.tmp")
+_NO_LINK = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK, errno.EXDEV)
 _NO_COPY_RANGE = (errno.ENOSYS, errno.EXDEV, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM)
 
 
@@ -87,6 +89,82 @@ def copy(disk: Disk, source_dir_fd: int, source: str, target_dir_fd: int, target
                     copied += len(chunk)
         finally:
             disk.close(from_fd)
+
+
+def store(disk: Disk, dir_fd: int, chunks: Iterable[bytes], name: Callable[[str], str]) -> tuple[int, str]:
+    """Put bytes under the name that `name` makes of their sha256; (how many, the 64 hex digits). What is there under it stays as it is.
+
+    What `chunks` raises, and a full disk, leave nothing behind.
+    """
+    digest, size = hashlib.sha256(), 0
+    temp = f".new.{disk.token()}.tmp"
+    with named(temp):
+        fd = disk.open(temp, os.O_RDWR | os.O_CREAT | os.O_EXCL, dir_fd)
+        try:
+            try:
+                disk.fchmod(fd, 0o600)
+                for chunk in chunks:
+                    write_once(disk, fd, chunk)
+                    digest.update(chunk)
+                    size += len(chunk)
+                found = name(digest.hexdigest())
+                known = exists(disk, dir_fd, found)
+                if not known:
+                    sync(disk, fd)
+            finally:
+                disk.close(fd)
+            if known:
+                disk.unlink(temp, dir_fd)
+            else:
+                disk.rename(temp, component(found), dir_fd, dir_fd)
+        except BaseException:
+            try:
+                disk.unlink(temp, dir_fd)
+            except OSError:
+                pass
+            raise
+        # Also where it was there: who stored it may have been killed before its name was safe.
+        sync(disk, dir_fd, folder=True)
+    return size, digest.hexdigest()
+
+
+def exists(disk: Disk, dir_fd: int, name: str) -> bool:
+    """Whether a regular file of that name is there; anything else of that name is an error, and no link is followed."""
+    with named(name):
+        try:
+            found = disk.stat(name, dir_fd)
+        except FileNotFoundError:
+            return False
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.ELOOP, "not a regular file")
+        return True
+
+
+def link(disk: Disk, source_dir_fd: int, source: str, target_dir_fd: int, target: str) -> None:
+    """Give a file a second name, or where the file system has none such, a copy under it. Not durable: for what a restart makes anew."""
+    with named(target):
+        try:
+            disk.link_across(source, component(target), source_dir_fd, target_dir_fd)
+            return
+        except OSError as why:
+            if why.errno not in _NO_LINK:
+                raise
+    copy(disk, source_dir_fd, source, target_dir_fd, target)
+
+
+def remove_folder(disk: Disk, dir_fd: int, name: str) -> bool:
+    """Delete a folder of ours and the files in it (it holds no folder); False if it was not there."""
+    fd = open_dir(disk, dir_fd, name, create=False)
+    if fd is None:
+        return False
+    with named(name):
+        try:
+            for inner in disk.names(fd):
+                disk.unlink(inner, fd)
+        finally:
+            disk.close(fd)
+        disk.rmdir(name, dir_fd)
+    return True
 
 
 def append_bytes(disk: Disk, dir_fd: int, name: str, data: bytes, *, truncate_to: int | None = None) -> None:

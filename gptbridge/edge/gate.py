@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 from gptbridge.core import send_request
 from gptbridge.core.errors import Failure
-from gptbridge.core.ports import Held, Note
+from gptbridge.core.ports import Held, Note, Upload
 from gptbridge.edge import guard
 from gptbridge.edge.devtools import Refused
 from gptbridge.edge.interception import Interception, Part, Realm, Step, Stopped
@@ -35,6 +35,7 @@ class Sentry(Protocol):
     def watch(self, browser_url: str, target: str, origin: str) -> None: ...
     def ask(self) -> None: ...
     def expect(self, network: str) -> None: ...
+    def spare(self, files: bool) -> None: ...
 
 
 class Gate:
@@ -193,6 +194,16 @@ class Gate:
     def traces(self) -> int:
         """How often the watched text was seen leaving in anything but the held request; what was failed did not leave."""
         return self._traces
+
+    def spare(self, files: bool) -> None:
+        """See Interception.spare. A send to another host is failed by the guard in the page meanwhile; the gate must be closed."""
+        if self._sentry is not None:
+            self._sentry.spare(files)
+        self._wire.spare(files)
+
+    def uploads(self) -> Sequence[Upload]:
+        """Every file that the page began to upload since the gate was armed, in order."""
+        return self._wire.uploads.found()
 
     def notes(self) -> Sequence[Note]:
         return tuple(self._notes)

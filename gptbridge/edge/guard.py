@@ -51,6 +51,8 @@ _SOURCE = r"""
     tell(kind, where, messages);
     return false;
   };
+  // A file on its way: its bytes may look like anything, and nobody reads them for that.
+  const isFile = (method, body, where) => /^PUT$/i.test(method) && body instanceof Blob && !sendPath.test(where);
   const hasBody = (method) => !/^(GET|HEAD|OPTIONS)$/i.test(method);
   const wrap = (owner, name, handler) => {
     // A window owns `fetch` itself; a worker inherits it.
@@ -70,6 +72,7 @@ _SOURCE = r"""
       if (!hasBody(String(method))) return go();
       where = pathOf(request ? input.url : input);
       const body = init && init.body !== undefined && init.body !== null ? init.body : undefined;
+      if (isFile(String(method), body, where)) return go();
       if (body instanceof Blob) waiting = body.text();
       else if (body === undefined && request && input.body && !input.bodyUsed) waiting = input.clone().text();
       else text = textOf(body);
@@ -87,7 +90,7 @@ _SOURCE = r"""
     wrap(XMLHttpRequest.prototype, "send", (native, self, args) => {
       const go = () => apply(native, self, args);
       const asked = opened.get(self);
-      if (!asked || !hasBody(asked.method)) return go();
+      if (!asked || !hasBody(asked.method) || isFile(asked.method, args[0], asked.where)) return go();
       const no = () => { later(() => ["error", "loadend"].forEach((name) => self.dispatchEvent(new ProgressEvent(name)))); };
       if (args[0] instanceof Blob && !asked.sync) {
         args[0].text().then((read) => (may("xhr", asked.where, read) ? go() : no()));

@@ -21,6 +21,7 @@ from gptbridge.core.errors import Failure
 from gptbridge.core.send_request import is_send
 from gptbridge.edge.chatgpt import ACCOUNT_HEADER, is_send_path
 from gptbridge.edge.devtools import DevTools
+from gptbridge.edge.upload_watch import UploadWatch
 
 Step = tuple[str, dict[str, Any]]
 Part = dict[str, Any] | None
@@ -58,10 +59,14 @@ class Stopped:
     handle: str
     session: str
     network: str
-    path: str
+    url: str
     kind: str
     account_id: str | None
     redirected: bool
+
+    @property
+    def path(self) -> str:
+        return urlsplit(self.url).path
 
 
 class Listener(Protocol):
@@ -103,6 +108,8 @@ class Interception:
         self._dropped = False
         self._opening = 0
         self._unread: dict[str, Stopped] = {}
+        self._files: dict[str, Stopped] = {}  # bytes of files, until it is known that the site wants them there
+        self.uploads = UploadWatch(self.post, self._let_files_go)
 
     # -- for the owner's threads
 
@@ -117,6 +124,14 @@ class Interception:
     def stop_again(self) -> None:
         """Ask for what is asked for already: the answer comes when Chrome has done all that was asked of it, on this connection, before."""
         self.call("Fetch.enable", {"patterns": _PATTERNS}, self.session)
+
+    def spare(self, files: bool) -> None:
+        """With `files`, until it is called without: requests of the window to other hosts than the site's are not stopped. Chrome hands
+        over the whole body of every request that stops, 500 MB too, and the site may keep files on hosts of their own."""
+        scheme, _, host = self._origin.partition("://")
+        places = (f"{scheme}://{host}/*", f"{scheme}://*.{host}/*", "https://*.openai.com/*") if files else ("*",)
+        patterns = [{**pattern, "urlPattern": place} for pattern in _PATTERNS for place in places]
+        self.call("Fetch.enable", {"patterns": patterns}, self.session)
 
     @property
     def whole(self) -> bool:
@@ -167,6 +182,8 @@ class Interception:
         elif method == "Target.detachedFromTarget":
             self._left(str(params.get("sessionId", "")))
         else:
+            if method.startswith("Network."):
+                self.uploads.event(method, params, session)
             self._listener.event(method, params, session)
 
     def _paused(self, params: dict[str, Any], session: str) -> None:
@@ -179,14 +196,36 @@ class Interception:
         if kind == "page" and params.get("frameId", self.target) != self.target:
             kind = "iframe"
         account = next((value for name, value in request["headers"].items() if name.lower() == ACCOUNT_HEADER), None)
-        stopped = Stopped(handle, session, str(params.get("networkId", "")), urlsplit(request["url"]).path, kind, account,
+        stopped = Stopped(handle, session, str(params.get("networkId", "")), request["url"], kind, account,
                           bool(params.get("redirectedRequestId")))
-        if "postData" in request or not request.get("hasPostData"):
+        if request["method"] == "PUT" and not is_send_path(stopped.path) and self.uploads.takes(stopped.url) is not False:
+            self._unread[handle] = self._files[handle] = stopped
+            self._let_files_go()
+        elif "postData" in request or not request.get("hasPostData"):
             self._judge(stopped, request.get("postData"))
         else:
-            self._unread[handle] = stopped
-            self.post("Network.getRequestPostData", {"requestId": stopped.network}, session,
-                      lambda result, reason: self._read_later(stopped, result))
+            self._read_body(stopped)
+
+    def _let_files_go(self) -> None:
+        """Bytes of files may look like anything, a send too. They go to where the site wants them, and nowhere else, and nobody reads them.
+        The page may know that place a moment before we do."""
+        for handle, stopped in list(self._files.items()):
+            known = self.uploads.takes(stopped.url)
+            if known is None:
+                continue
+            del self._files[handle]
+            if self._unread.pop(handle, None) is None:
+                continue  # it was taken and failed meanwhile
+            if known:
+                self.uploads.stores(stopped.network, stopped.url)
+                self.go_on(stopped)
+            else:
+                self._read_body(stopped)
+
+    def _read_body(self, stopped: Stopped) -> None:
+        self._unread[stopped.handle] = stopped
+        self.post("Network.getRequestPostData", {"requestId": stopped.network}, stopped.session,
+                  lambda result, reason: self._read_later(stopped, result))
 
     def _read_later(self, stopped: Stopped, result: dict[str, Any] | None) -> None:
         if self._unread.pop(stopped.handle, None) is None:
@@ -203,6 +242,7 @@ class Interception:
                 self._listener.send_stopped(stopped, part)
             else:
                 self._listener.other_passes(stopped, body)
+                self.uploads.asked(stopped.network, stopped.url, body)
                 self.go_on(stopped)
         except Exception as error:
             # A request that cannot be judged must not leave; and the reader must live, or Chrome lets all of them go.

@@ -6,8 +6,8 @@ that was made after the worker's death, and the very request that the gate held 
 
 Guarantees: it releases nothing by itself, holds no lock, reads and writes no file, and ends with its worker. Killed, it leaves the gate as
 it was before, and the gate then releases nothing more. Touches one DevTools connection and the socket to its worker; a line each way:
-`{"browser_url", "target", "origin"}` -> `ready` or `failed REASON`; `ask` -> `ok`; `expect NETWORK` -> `ok`; end of file: the worker is
-gone. Fails closed.
+`{"browser_url", "target", "origin"}` -> `ready` or `failed REASON`; `ask`, `expect NETWORK`, `spare files` or `spare nothing` -> `ok`; end
+of file: the worker is gone. Fails closed.
 """
 
 from __future__ import annotations
@@ -64,6 +64,10 @@ class Sentry:
     def expect(self, network: str) -> None:
         """The request that is let go next; it may pass once. Failure("browser") when the sentry does not say that it knows."""
         self._need_ok(f"expect {network}")
+
+    def spare(self, files: bool) -> None:
+        """See Interception.spare. Failure("browser")."""
+        self._need_ok(f"spare {'files' if files else 'nothing'}")
 
     def end(self) -> None:
         """For a window that is gone. What is left of it is closed by the sentry, which may take longer than we wait."""
@@ -164,6 +168,12 @@ def main() -> None:
         word, _, network = line.decode("ascii").strip().partition(" ")
         if word == "expect":
             watch.expect(network)
+        if word == "spare":
+            try:
+                watch.wire.spare(network == "files")
+            except Failure as failure:
+                _say(leash, f"failed {failure.message}")
+                continue
         _say(leash, "ok")
     watch.close_window()
     watch.wire.end()

@@ -11,6 +11,7 @@ from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.webdriver import WebDriver
 from selenium.webdriver.chromium.remote_connection import ChromiumRemoteConnection
 from selenium.webdriver.remote.client_config import ClientConfig
+from selenium.webdriver.remote.file_detector import UselessFileDetector
 from selenium.webdriver.remote.webdriver import WebDriver as Remote
 
 
@@ -22,6 +23,7 @@ class Attached(WebDriver):
     def __init__(self, executor: ChromiumRemoteConnection, options: Options) -> None:
         self.options = options
         Remote.__init__(self, command_executor=executor, options=options)
+        self.file_detector = UselessFileDetector()  # Chrome is on this machine: a path is a path, and needs no upload to a remote end
 
     def quit(self) -> None:
         Remote.quit(self)

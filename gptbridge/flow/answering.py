@@ -169,7 +169,8 @@ class Answering:
             self._places.enter_context(w.locks.fresh_conversation(conversation_id))
         self._op = self._custody.accept(self._id, Receipt(conversation_id, op.user_message_id or "", turn_id))
         if op.target == NEW and op.account is not None:
-            recording.register(w, conversation_id, op.account, self._prompt, w.clock.now().wall)
+            first = self._prompt or next((str(file["name"]) for file in op.files or ()), "")
+            recording.register(w, conversation_id, op.account, first, w.clock.now().wall)
         recording.begin_turn(w, self._op, self._prompt)
         for event in self._turn.named(conversation_id, recording.url_of(w, conversation_id)):
             w.caller.emit(event)

@@ -11,17 +11,18 @@ call or a sleep inside. `Refused` says that the row was not in the state that th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
+from gptbridge.core import attachments
 from gptbridge.core import ledger as records
 from gptbridge.core.errors import Failure
 from gptbridge.core.ledger import Actor, Operation, View
 from gptbridge.core.lifecycle import IllegalStep, State
 from gptbridge.core.operation import NEW, Payload, check_id, encoded, is_expired, time_of
-from gptbridge.core.ports import World
+from gptbridge.core.ports import Upload, World
 
 WAITING = 32
 UNRESOLVED = 1000
@@ -99,12 +100,16 @@ class Custody:
                 "kind": payload.kind, "target": payload.target, "fingerprint": fingerprint, "prompt_sha256": payload.prompt_sha256,
                 "prompt_bytes": None if payload.prompt is None else len(encoded(payload.prompt)), "effort": payload.effort,
                 "model": payload.model, "account": account, "folder": folder, "attempt": 1 if op is None else op.attempt + 1}
+            if payload.files:
+                fields["files"] = attachments.recorded(payload.files)
             fresh = True
             queued = records.move(op, State.QUEUED, epoch=w.owner.epoch, actor="worker", reason="admitted", **fields) if op else {
                 "operation_id": operation_id, "state": "queued", "epoch": w.owner.epoch, "actor": "worker", "reason": "admitted", **fields}
             if waiting(view, payload.target, account) < WAITING:
                 # Under the lock and before the row: no crash leaves a queued row without its text, and no other request of the same id
-                # can put its text there.
+                # can put its text there. Files were stored before; a sweep that saw no row for them yet may have dropped them.
+                if not all(w.spool.holds(file.sha256) for file in payload.files):
+                    raise Failure("busy", "a sweep dropped the files while they were admitted; nothing was sent", "run it again")
                 spooled = True
                 w.spool.put(operation_id, encoded(payload.prompt or ""))
                 return [queued]
@@ -183,9 +188,10 @@ class Custody:
         op = self._w.ledger.transact(decide).get(operation_id)
         return op if done else None
 
-    def held(self, operation_id: str, message_id: str, parent_id: str | None) -> Operation:
-        """The native id of the held request, on disk before the request may leave (GT-03)."""
-        return self._note(operation_id, State.DISPATCHED, "request held", user_message_id=message_id, parent_message_id=parent_id)
+    def held(self, operation_id: str, message_id: str, parent_id: str | None, uploads: Sequence[Upload] = ()) -> Operation:
+        """The native id of the held request, on disk before the request may leave (GT-03); and those of its files, in their order."""
+        files: dict[str, Any] = {"uploads": [{"id": upload.file_id, "name": upload.name} for upload in uploads]} if uploads else {}
+        return self._note(operation_id, State.DISPATCHED, "request held", user_message_id=message_id, parent_message_id=parent_id, **files)
 
     def released(self, operation_id: str) -> Operation:
         """The account is free for the next. A record that fails here is written anew behind a reopened ledger: the request is gone, and
@@ -373,10 +379,11 @@ def loss_is_fresh(until: float) -> Failure:
 
 
 def refuse_equal(view: View, payload: Payload, now: float) -> None:
-    """A new operation equal in text and target to one whose fate nobody has seen: an outer wrapper that runs a prompt again because it
-    thinks that the first run hangs. Only `--again` lifts it (design 4)."""
+    """A new operation equal in text, files and target to one whose fate nobody has seen: an outer wrapper that runs a prompt again because
+    it thinks that the first run hangs. Only `--again` lifts it (design 4)."""
+    digests = [file.sha256 for file in payload.files]
     for op in view.of_prompt(payload.prompt_sha256):
-        if op.target != payload.target:
+        if op.target != payload.target or [file["sha256"] for file in op.files or ()] != digests:
             continue
         recent = op.state is State.UNCERTAIN and (
             op.looked_at is None or now - records.epoch_seconds(op.uncertain_at) < UNCERTAIN_S)

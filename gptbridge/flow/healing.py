@@ -19,7 +19,7 @@ from gptbridge.core.errors import Failure
 from gptbridge.core.ledger import Operation
 from gptbridge.core.operation import KEEP_S
 from gptbridge.core.ports import World
-from gptbridge.flow import recording
+from gptbridge.flow import recording, spooling
 from gptbridge.flow.custody import Custody
 
 BATCH = 128  # operations pruned in one hold of the ledger lock
@@ -129,7 +129,8 @@ def _prune(w: World, found: Swept, heed: Heed) -> None:
                 w.spool.drop(operation_id)
         found.counts["pruned"] += len(pruned)
         if len(pruned) < BATCH:
-            return
+            break
+    spooling.tidy(w)
 
 
 def _look_once(w: World, custody: Custody) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gptbridge.core import brought
+from gptbridge.core import attachments, brought
 from gptbridge.core.brought import Brought
 from gptbridge.core.conversation import UNREADABLE, SiteConversation, SiteTurn
 from gptbridge.core.errors import Failure
@@ -45,7 +45,7 @@ def begin_turn(w: World, op: Operation, prompt: str) -> None:
     leaves the prompt. A failure is a warning here: the message has left, and `write_turn` will need the same file."""
     name = log_name(op)
     try:
-        w.logs.begin(name, header=_header(w, name, op), block=_own_block(op, [("prompt", prompt)]))
+        w.logs.begin(name, header=_header(w, name, op), block=_own_block(op, [("prompt", prompt), *_attachments(op)]))
         w.logs.copy(name)
     except Failure as failure:
         w.caller.emit({"type": "warning", "message": failure.message})
@@ -61,7 +61,7 @@ def write_turn(w: World, op: Operation, prompt: str, turn: SiteTurn | None, *, s
     name = log_name(op)
     if turn is not None:  # a failed turn may have lost the words that were streamed: they are kept
         thinking, answer = turn.thinking or thinking, answer if turn.answer is None else turn.answer
-    sections: list[tuple[Any, ...]] = [("prompt", prompt)]
+    sections: list[tuple[Any, ...]] = [("prompt", prompt), *_attachments(op)]
     if thinking:
         sections.append(("thinking", thinking))
     if turn is not None and turn.workings:
@@ -203,8 +203,10 @@ def _hydrated(w: World, turn: SiteTurn, key: str, view: View, state: str, seen: 
              "reply": _key(turn.final_node_id) if turn.final_node_id else None, "model": turn.model, "effort": turn.effort,
              "supersedes": supersedes}
     sections = [("prompt", turn.user_text)] if turn.user_text is not None else []
-    if turn.attachments:
-        sections.append(("attachments", "\n".join(map(_file_line, turn.attachments))))
+    if op is not None and op.files:
+        sections += _attachments(op)
+    elif turn.attachments:
+        sections.append((attachments.SECTION, "\n".join(map(_file_line, turn.attachments))))
     sections += _said(turn)
     if turn.artifacts:
         sections.append(("artifacts", "\n".join(map(_file_line, turn.artifacts))))
@@ -269,6 +271,12 @@ def _plain(ident: str | None) -> str | None:
 def _key(ident: str) -> str:
     """How a native id is known in a log: lower case; one that is no plain word (the site gives none such) by its digest."""
     return ident.lower() if _plain(ident) else "sha256." + hashlib.sha256(ident.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def _attachments(op: Operation | None) -> list[tuple[str, str]]:
+    """The files that an operation sent, as a section; none where it sent none."""
+    found = attachments.rows(op.files, op.uploads) if op is not None else []
+    return [(attachments.SECTION, attachments.section(found))] if found else []
 
 
 def _named(attrs: dict[str, str | None]) -> list[tuple[str, str]]:

@@ -13,16 +13,17 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
-from gptbridge.core import pacing
+from gptbridge.core import attachments, pacing
 from gptbridge.core.conversation import read as read_conversation
 from gptbridge.core.errors import Failure
 from gptbridge.core.ledger import Operation
 from gptbridge.core.lifecycle import State
 from gptbridge.core.operation import NEW, draft_digest
 from gptbridge.core.pacing import Stamp
-from gptbridge.core.ports import Gate, Held, Page, PageFacts, Seat, SeatLock, Session, World
+from gptbridge.core.ports import Gate, Held, Page, PageFacts, Seat, SeatLock, Session, Upload, World
 from gptbridge.flow import recording
 from gptbridge.flow.answering import Answering
+from gptbridge.flow.attaching import Attaching
 from gptbridge.flow.custody import Custody, Refused
 from gptbridge.flow.line import Line
 
@@ -53,6 +54,8 @@ class Sending:
         self._session: Session
         self._parent: str | None = None
         self._line: Line
+        self._uploads: tuple[Upload, ...] = ()  # of our files, each ready
+        self._chips = 0  # that stand for them
         self._committed = 0.0  # boottime of the durable commit
         self._held: Held | None = None
         self._pressed = False
@@ -69,7 +72,7 @@ class Sending:
                 self._type()
                 if self._commit():
                     break
-                self._page.clear()  # another one of the account came first: nothing waits in a composer while the line moves
+                self._page.untype()  # another one of the account came first: nothing waits in a composer while the line moves
             self._press()
             held = self._pass_gate()
             Answering(self._w, self._custody, self._op, self._prompt, self._page, self._gate, self._places, held).run()
@@ -108,7 +111,7 @@ class Sending:
                 if not failure.again or self._left() <= RETRY_S:
                     raise
                 self._close_seat()
-                self._custody.note(self._id, "the page did not load", blocking_reason=failure.slug)
+                self._custody.note(self._id, "the page or an upload failed", blocking_reason=failure.slug)
                 w.caller.emit({"type": "waiting", "message": f"{failure.message} It is tried again every {RETRY_S:.0f} s, for at most "
                                f"{self._left():.0f} s more; Ctrl-C sends nothing"})
                 self._sleep(RETRY_S)
@@ -149,6 +152,9 @@ class Sending:
             recording.retitle(w, target, site.title)
             w.caller.emit({"type": "meta", "conversation_id": target, "url": recording.url_of(w, target)})
         self._empty_composer()
+        if self._op.files:
+            self._uploads = Attaching(w, self._op, self._page, self._gate, self._heed).run()
+            self._chips = self._page.facts().chips
 
     def _prove(self) -> None:
         self._session = self._page.session()
@@ -165,11 +171,15 @@ class Sending:
                               "sign in with the other account: ask-gpt login")
 
     def _empty_composer(self) -> None:
-        """A draft that is one of our own prompts is cleared; any other is a person's, and is never sent with ours (SM-27)."""
+        """A draft that is one of our own prompts, with the files of one of our operations or none, is cleared; any other is a person's,
+        and is never sent with ours (SM-27, CR-19)."""
         facts = self._page.facts()
         self._check_place(facts)
         if facts.composer or facts.chips:
-            if facts.chips or not self._w.ledger.view().of_prompt(draft_digest(facts.composer or "")):
+            view = self._w.ledger.view()
+            is_our_text = not facts.composer or view.of_prompt(draft_digest(facts.composer))
+            files = [sorted(str(row["sent_name"]) for row in attachments.rows(op.files)) for op in view.operations.values() if op.files]
+            if not is_our_text or (facts.chips and sorted(self._page.files().labels) not in files):
                 raise Failure("needs-human", "the composer holds a draft that is not ours; nothing was sent",
                               "send or delete that draft in the browser, then run this again")
             self._page.clear()
@@ -183,11 +193,13 @@ class Sending:
             self._page.type(self._prompt)
             facts = self._page.facts()
             self._check_place(facts)
-            if facts.composer == self._prompt and not facts.chips:
+            if facts.composer == self._prompt and facts.chips == self._chips:
                 return
+            if facts.chips < self._chips:
+                raise Failure("site-changed", f"the page lost {self._chips - facts.chips} of the files; nothing was sent", "try again")
             if last or self._gate.notes():
                 break
-            self._page.clear()
+            self._page.untype() if self._uploads else self._page.clear()
         raise Failure("site-changed", "the composer did not keep the text exactly as given; nothing was sent",
                       "try again; a long text may be too long for the page")
 
@@ -261,7 +273,7 @@ class Sending:
         difference = self._difference(held)
         if difference is not None:
             raise difference
-        self._op = self._custody.held(self._id, held.user_message_ids[0], held.parent_message_id)
+        self._op = self._custody.held(self._id, held.user_message_ids[0], held.parent_message_id, self._uploads)
         self._heed_stop()
         # Looked at once more, with the id on disk: this process may have been stopped for an hour in between.
         if self._age() > pacing.HELD_S:
@@ -303,10 +315,13 @@ class Sending:
         if held.account_id is not None and self._session.account_id not in (None, held.account_id):
             return Failure("account-mismatch", "the page's request names another account", hint)
         checks = (("action", held.action, "next"), ("conversation", held.conversation_id, expected),
-                  ("temporary chat", held.temporary, False), ("attachments", len(held.attachments), 0))
+                  ("temporary chat", held.temporary, False))
         for name, found, wanted in checks:
             if found != wanted:
                 return Failure("site-changed", f"the page's request differs from what was admitted: {name}", hint)
+        files = attachments.difference(self._uploads, held.attachments)
+        if files is not None:
+            return Failure("site-changed", f"the page's request differs from what was admitted: {files}", hint)
         if expected is not None and held.parent_message_id != self._parent:
             return Failure("site-changed", "the page's request hangs on another message than the newest that was read: parent", hint)
         if op.effort not in (None, held.effort) or op.model not in (None, held.model):
@@ -376,6 +391,8 @@ class Sending:
         """Last act: window closed behind a closed gate, the stamp's number raised to the operation's last record, locks free."""
         self._close_seat()
         try:
+            if self._op.files:
+                self._w.spool.unstage(self._id)
             op = self._w.ledger.view().get(self._id)
             # A stamp that names a record whose fsync failed would have the next power cut look like a loss.
             if op is not None and op.dispatched_at is not None and op.account is not None and self._w.ledger.sound:
@@ -434,4 +451,5 @@ class Sending:
         if self._w.caller.gone():
             raise Stopped("front")
         if self._left() <= 0.0:
-            raise Failure("busy", "the time to wait before sending (--queue-wait) is over; nothing was sent", "run it again later")
+            during = " while its files were uploaded" if self._op.files and not self._uploads else ""
+            raise Failure("busy", f"the time to wait before sending (--queue-wait) is over{during}; nothing was sent", "run it again later")

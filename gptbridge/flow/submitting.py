@@ -6,12 +6,15 @@ An identical retry is answered from the ledger, without a browser. One whose fir
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from gptbridge.core.errors import Failure
 from gptbridge.core.ledger import Operation
 from gptbridge.core.lifecycle import State
 from gptbridge.core.operation import Payload, check_text
-from gptbridge.core.ports import World
-from gptbridge.flow import reporting
+from gptbridge.core.ports import Source, World
+from gptbridge.flow import reporting, spooling
 from gptbridge.flow.custody import Custody
 from gptbridge.flow.sending import Sending
 
@@ -20,14 +23,42 @@ RECEIPT_S = 60.0  # --wait 0 leaves at the receipt, at the latest this long afte
 
 
 def submit(w: World, custody: Custody, operation_id: str, payload: Payload, *, account: str | None, folder: str | None,
-           again: bool = False) -> Operation:
+           again: bool = False, sources: Sequence[Source] = ()) -> Operation:
     """The operation's row when this command is done with it. Raises Failure for what left no row, or could not be recorded.
 
-    `again`: a person's word that a request equal to one of unknown fate is meant to be sent once more (`--again`).
+    `again`: a person's word that a request equal to one of unknown fate is meant to be sent once more (`--again`). `sources`: the files.
     """
     check_text(payload.prompt or "")  # before any row: what cannot be typed would only be found out in the page
     custody.recover()
     until = w.clock.now().boottime + w.settings.queue_wait
+    try:
+        if sources:
+            payload = replace(payload, files=spooling.spooled(w, operation_id, sources, lambda: _heed(w)))
+        return _carried(w, custody, operation_id, payload, until, account=account, folder=folder, again=again)
+    finally:
+        if sources:
+            _tidy(w, operation_id)
+
+
+def _tidy(w: World, operation_id: str) -> None:
+    """What this command stored and did not admit is not left to a sweep: it may be why the disk is full."""
+    try:
+        op = w.ledger.view().get(operation_id)
+        if op is None or op.epoch != w.owner.epoch:
+            spooling.tidy(w)
+    except Failure:
+        pass  # the next sweep does it
+
+
+def _heed(w: World) -> None:
+    wish = w.caller.wants()
+    if wish is not None or w.caller.gone():
+        slug = "interrupted" if wish == "interrupt" else "terminated"
+        raise Failure(slug, "stopped while the files were read; nothing was admitted or sent")
+
+
+def _carried(w: World, custody: Custody, operation_id: str, payload: Payload, until: float, *, account: str | None, folder: str | None,
+             again: bool) -> Operation:
     while True:
         admission = custody.admit(operation_id, payload, account=account, folder=folder, again=again)
         op = admission.operation

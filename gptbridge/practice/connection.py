@@ -100,7 +100,7 @@ class Handler(BaseHTTPRequestHandler):
         return body if len(body) == int(length) else None
 
     def _answer(self, path: str, body: bytes, send: Send | None) -> Reply:
-        refusal = self._foreign()
+        refusal = self._foreign(path)
         if refusal is not None:
             return refusal
         api = path.startswith(("/backend-api/", "/backend-anon/", "/api/"))
@@ -132,13 +132,16 @@ class Handler(BaseHTTPRequestHandler):
     def _origin(self) -> str:
         return ("https://" if self.tls else "http://") + self.headers.get("Host", "").lower()
 
-    def _foreign(self) -> Reply | None:
-        """Refuse a host that is not this machine (a rebound name) and a page that is not ours."""
+    def _foreign(self, path: str) -> Reply | None:
+        """Refuse a host that is not this machine (a rebound name) and a page that is not ours; bytes of files come from our page by
+        whatever name of this machine."""
         host = self.headers.get("Host", "").lower()
         name = re.fullmatch(r"(\[[0-9a-f:]+\]|[a-z0-9.-]+)(?::[0-9]{1,5})?", host)
         if name is None or name[1] not in (LOOPBACK | MAPPED if self.tls else LOOPBACK):
             return fault(403, "This site answers to names of this machine only")
         origin = self.headers.get("Origin")
+        if origin is not None and path.startswith(files.UPLOAD):
+            origin = re.sub(r"(?<=//)(?:127\.0\.0\.1|localhost)(?=:|$)", (name[1] if name else ""), origin.lower())
         if origin is not None and origin.lower() != self._origin():
             return fault(403, "A foreign origin")
         return None

@@ -12,6 +12,7 @@ import struct
 import time
 import uuid
 import zlib
+from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlencode
 
@@ -20,7 +21,15 @@ from gptbridge.practice.exchange import Reply, Request, Route, fault, json_reply
 from gptbridge.practice.nodes import Json
 from gptbridge.practice.world import File, World
 
+UPLOAD = "/practice/upload/"
 FILE = r"(?P<file>file[-_][A-Za-z0-9]+)"
+WORDS = {
+    "file_too_large": "This file is too large.",
+    "file_type_not_supported": "Files of this type cannot be uploaded.",
+    "file_zero_bytes": "This file is empty.",
+    "file_corrupted": "This file seems to be damaged.",
+    "over_user_quota": "You have reached your upload limit. Try again later.",
+}
 IMAGE_TOOL = "t2uay3k.sj1i4kz"
 SIDE = 64
 
@@ -92,9 +101,16 @@ def create(req: Request) -> Reply:
     name, size = body.get("file_name"), body.get("file_size")
     if not isinstance(name, str) or not isinstance(size, int):
         return fault(422, [{"loc": ["body", "file_name"], "msg": "field required", "type": "value_error.missing"}])
+    refusal = req.world.switches.strike("upload-refused")
+    if refusal is not None:
+        status, code = int(refusal["status"]), str(refusal["code"])
+        return fault(status, {"message": WORDS.get(code, "The file could not be uploaded."), "code": code})
     mime = body.get("mime_type") or mimetypes.guess_type(name)[0] or "application/octet-stream"
     file = add(req.world, name, str(mime), b"", req.account.user_id, ready=False)
-    return json_reply({"status": "success", "upload_url": f"{req.origin}/practice/upload/{file.ident}", "file_id": file.ident})
+    origin = req.origin
+    if req.world.switches.get("upload-elsewhere") is not None:
+        origin = origin.replace("127.0.0.1", "localhost")
+    return json_reply({"status": "success", "upload_url": f"{origin}/practice/upload/{file.ident}", "file_id": file.ident})
 
 
 def upload(req: Request) -> Reply:
@@ -102,7 +118,18 @@ def upload(req: Request) -> Reply:
     if file is None or file.ready:
         return fault(404, "Not Found")
     file.data = req.body
-    return Reply(201, [("Content-Type", "text/plain")], b"")
+    return Reply(201, [("Content-Type", "text/plain"), *_shared(req)], b"")
+
+
+def may_upload(req: Request) -> Reply:
+    """What a browser asks before it sends bytes to another host."""
+    allowed = [("Access-Control-Allow-Methods", "PUT"), ("Access-Control-Allow-Headers", "content-type, x-ms-blob-type")]
+    return Reply(204, [*_shared(req), *allowed, ("Access-Control-Allow-Private-Network", "true")], b"")
+
+
+def _shared(req: Request) -> list[tuple[str, str]]:
+    origin = req.headers.get("Origin")
+    return [("Access-Control-Allow-Origin", origin)] if origin is not None else []
 
 
 def uploaded(req: Request) -> Reply:
@@ -118,15 +145,30 @@ def process(req: Request) -> Reply:
     file = req.world.files.get(str(body.get("file_id")))
     if file is None or file.owner != req.account.user_id:
         return fault(404, "Not Found")
+    return Reply(200, [("Content-Type", "text/event-stream; charset=utf-8")], frames=_processed(req.world, file))
+
+
+def _processed(world: World, file: File) -> Iterator[bytes]:
+    """The processing as events; `upload-slow` and `upload-not-processed` strike here."""
+    def frame(name: str, **more: Any) -> bytes:
+        return stream.event({"file_id": file.ident, "event": name, "message": "", "progress": 100.0, **more})
+
+    yield frame("file.processing.started", progress=0.0)
+    slow, useless = world.switches.get("upload-slow"), world.switches.get("upload-not-processed")
+    if slow is not None:
+        time.sleep(float(slow["seconds"]))
+    if useless is not None:
+        code = str(useless["code"])
+        yield frame("file.processing.failed", error_code=code, message=WORDS.get(code, "The file could not be processed."))
+        return
     file.ready = True
-    names = ("file.processing.started", "file.processing.file_ready")
-    frames = [stream.event({"file_id": file.ident, "event": name, "message": "", "progress": 100.0}) for name in names]
-    return Reply(200, [("Content-Type", "text/event-stream; charset=utf-8")], frames=iter(frames))
+    yield frame("file.processing.file_ready")
 
 
 ROUTES: list[Route] = [
     route("POST", r"/backend-api/files", create),
     route("POST", rf"/backend-api/files/{FILE}/uploaded", uploaded),
     route("POST", r"/backend-api/files/process_upload_stream", process),
-    route("PUT", rf"/practice/upload/{FILE}", upload, open=True, raw=True),
+    route("PUT", rf"{UPLOAD}{FILE}", upload, open=True, raw=True),
+    route("OPTIONS", rf"{UPLOAD}{FILE}", may_upload, open=True),
 ]

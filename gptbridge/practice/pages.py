@@ -31,7 +31,7 @@ TYPES = {
 # The page may talk to this site only: a link or image of an answer reaches no other host.
 POLICY = (
     "default-src 'self'; script-src 'self' 'unsafe-inline' blob:; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
-    "worker-src 'self' blob:; connect-src 'self' blob: data:; font-src 'self' data:; "
+    "worker-src 'self' blob:; connect-src 'self' http://localhost:* blob: data:; font-src 'self' data:; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 PLAIN = (

@@ -37,6 +37,7 @@ def note(world: World, send: Send, body: bytes) -> None:
                 if isinstance(item, dict) and _role(item) == "user":
                     send.message_id = item["id"] if isinstance(item.get("id"), str) else None
                     send.text = _text(item)
+                    send.attachments = _attachments(item)
                     break
     except (ValueError, RecursionError):
         return
@@ -51,6 +52,12 @@ def _text(item: Json) -> str:
     content = item.get("content")
     parts = content.get("parts") if isinstance(content, dict) else None
     return "".join(part for part in parts if isinstance(part, str)) if isinstance(parts, list) else ""
+
+
+def _attachments(item: Json) -> list[Json]:
+    metadata = item.get("metadata")
+    listed = metadata.get("attachments") if isinstance(metadata, dict) else None
+    return [file for file in listed if isinstance(file, dict)] if isinstance(listed, list) else []
 
 
 def send(req: Request) -> Reply:

@@ -56,6 +56,7 @@ class Send:
     conversation_id: str | None = None
     text: str = ""
     answered: int | None = None
+    attachments: list[Json] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -148,9 +149,24 @@ class World:
                         "at": send.at,
                         "answered": send.answered,
                         "copy_of": copy_of,
+                        "attachments": [self._attachment(named) for named in send.attachments],
                     }
                 )
             return {"sends": sends, "reads": self.reads}
+
+    def _attachment(self, named: Json) -> Json:
+        """What a send says of a file, and what the site has of it: `sha256` null and `stored` -1 for one that it does not have."""
+        file = self.files.get(str(named.get("id")))
+        digest = hashlib.sha256(file.data).hexdigest() if file is not None and file.ready else None
+        return {
+            "id": named.get("id"),
+            "name": named.get("name"),
+            "size": named.get("size"),
+            "mime_type": named.get("mime_type"),
+            "sha256": digest,
+            "stored": len(file.data) if file is not None and file.ready else -1,
+            "stored_name": file.name if file is not None else None,
+        }
 
     def find(self, ident: str, account: Account) -> Conversation | None:
         """The conversation if it exists, is visible and is this account's."""

@@ -6,7 +6,9 @@ Guarantees: standard input is read for a prompt `-` and never otherwise; what ca
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
+from gptbridge.core.attachments import MOST
 from gptbridge.core.errors import Failure
 from gptbridge.core.operation import is_operation_id
 from gptbridge.shell import requests
@@ -14,6 +16,10 @@ from gptbridge.shell.job import Job
 from gptbridge.shell.store import Store
 from gptbridge.shell.terminal import Terminal
 
+if TYPE_CHECKING:
+    from gptbridge.edge.given_files import GivenFile
+
+STDIN_NAME = "stdin.txt"
 LONGEST_INPUT = 64 << 20
 # What a page's `trim` takes for blank: white space and line ends of ECMAScript.
 BLANKS = "\t\n\v\f\r \xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
@@ -22,14 +28,16 @@ BLANKS = "\t\n\v\f\r \xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\
 def job(request: requests.Send | requests.Resume, store: Store, terminal: Terminal) -> Job:
     """The request with its prompt read and its conversation known, or the Failure that says why not; nothing is forked or locked yet."""
     kind = "resume" if isinstance(request, requests.Resume) else "send"
-    if kind == "send" and not request.words:
+    sends = bool(request.words or request.files)
+    if kind == "send" and not sends:
         raise Failure("usage", "send needs a prompt; nothing was sent", "ask-gpt send PROMPT..., or `-` for standard input")
-    if request.operation_id is not None and not request.words:
+    if request.operation_id is not None and not sends:
         raise Failure("usage", "--operation-id names a message, and there is none; nothing was sent", "give a prompt, or leave it away")
-    if request.again and not request.words:
+    if request.again and not sends:
         raise Failure("usage", "--again goes with a message, and there is none; nothing was sent", "give a prompt, or leave it away")
-    if request.words and all(not word for word in request.words):
+    if request.words and not request.files and all(not word for word in request.words):
         raise _empty()
+    _check_files(request)
     conversation_id: str | None = None
     operation_ref: str | None = None
     if isinstance(request, requests.Resume):
@@ -39,9 +47,41 @@ def job(request: requests.Send | requests.Resume, store: Store, terminal: Termin
             if request.operation_id is not None and is_operation_id(request.operation_id):
                 store.operation(request.operation_id)  # `uncertain` where what became of it cannot be read
             raise failure from None
-    prompt = _prompt(request.words) if request.words else None
+    files = _opened(request)
+    prompt = _prompt(request.words, empty=bool(files)) if request.words else None
     return Job(kind, prompt, conversation_id, operation_ref, request.operation_id, request.wait, request.queue_wait,  # type: ignore[arg-type]
-               request.again)
+               request.again, files=files)
+
+
+def _check_files(request: requests.Send | requests.Resume) -> None:
+    """What the words alone say of the files; none is looked at."""
+    streams = request.files.count("-")
+    if request.stdin_name is not None and not streams:
+        raise Failure("usage", "--stdin-name names the file of `-f -`, and there is none; nothing was sent", "-f - --stdin-name NAME")
+    name = request.stdin_name
+    if name is not None and (not name.strip() or "/" in name or name in (".", "..")):
+        raise Failure("usage", "--stdin-name takes the name of a file, not a path; nothing was sent", "--stdin-name notes.txt")
+    if streams > 1 or (streams and request.words == ("-",)):
+        raise Failure("usage", "standard input can be read once: as the prompt or as one file; nothing was sent",
+                      "ask-gpt send PROMPT... -f - < FILE")
+    if "" in request.files:
+        raise Failure("usage", "-f takes the path of a file; nothing was sent", "-f FILE")
+    if len(request.files) > MOST:
+        raise Failure("bad-input", f"{len(request.files)} files were given, and a message takes {MOST} at most; nothing was sent",
+                      "send fewer, or one archive")
+
+
+def _opened(request: requests.Send | requests.Resume) -> tuple[GivenFile, ...]:
+    """The files, each open. One that is not there is an error, unless the operation may be a known one, which has its bytes."""
+    if not request.files:
+        return ()
+    from gptbridge.edge.given_files import open_given, standard_input
+
+    files = tuple(standard_input(request.stdin_name or STDIN_NAME) if path == "-" else open_given(path) for path in request.files)
+    for file in files:
+        if file.missing is not None and request.operation_id is None:
+            raise file.missing
+    return files
 
 
 def _target(request: requests.Resume, store: Store, terminal: Terminal) -> tuple[str | None, str | None]:
@@ -54,7 +94,7 @@ def _target(request: requests.Resume, store: Store, terminal: Terminal) -> tuple
         terminal.note(f"last: {conversation_id}  {line_text(title, True)}".rstrip())
         return conversation_id, None
     found = resolve.reference(request.reference, store, config=True)
-    if found.operation_id is None or not request.words:
+    if found.operation_id is None or not (request.words or request.files):
         return found.conversation_id, found.operation_id
     try:
         return resolve.to_continue(resolve.known_operation(found.operation_id, store)), None
@@ -65,11 +105,11 @@ def _target(request: requests.Resume, store: Store, terminal: Terminal) -> tuple
         raise Failure("state-corrupt", f"{failure.message}; nothing was sent", failure.hint) from failure
 
 
-def _prompt(words: tuple[str, ...]) -> str:
+def _prompt(words: tuple[str, ...], *, empty: bool) -> str:
     from gptbridge.core.operation import normalised
 
     text = normalised(_standard_input(), drop_final_newline=True) if words == ("-",) else normalised(" ".join(words))
-    if not text:
+    if not text and not empty:
         raise _empty()
     if not text.strip(BLANKS):
         # It is neither cut nor sent: the page's send button stays dead for such a text, which a run would find out after its click.

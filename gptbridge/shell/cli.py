@@ -48,7 +48,7 @@ def main(argv: list[str] | None = None, *, run_job: RunJob | None = None, run_lo
             from gptbridge.shell import asking
 
             job = asking.job(request, store, terminal)
-            started = job.prompt is not None
+            started = job.sends
             return _worked(job, _output(look), run_job)
         if isinstance(request, requests.Sweep | requests.Bootstrap | requests.Download):
             return _worked(_job(request, store), _output(look), run_job)

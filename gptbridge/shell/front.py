@@ -29,7 +29,7 @@ from gptbridge.flow.reporting import outcome_of, warnings_of
 from gptbridge.shell import known, worker
 from gptbridge.shell.job import Job, Output
 from gptbridge.shell.resolve import folder_digest
-from gptbridge.shell.terminal import Terminal
+from gptbridge.shell.terminal import Terminal, line_text
 from gptbridge.shell.wiring import Files, Nobody, NoBrowser, OpenBrowser, files
 
 RECEIPT_S = 60.0  # --wait 0 leaves at the receipt, at the latest this long after dispatch
@@ -43,7 +43,7 @@ def run(job: Job, output: Output, *, env: Mapping[str, str] | None = None, open_
     try:
         config = load(env, wait=job.wait, queue_wait=job.queue_wait)
         host = Host(env)
-        operation_id = None if job.prompt is None else (job.operation_id or host.ulid())
+        operation_id = (job.operation_id or host.ulid()) if job.sends else None
         if operation_id is not None:
             check_id(operation_id, host.wall())
     except Failure as failure:
@@ -140,6 +140,8 @@ class Front:
             case {"type": "warning", "message": message}:
                 self._warnings.append(str(message))
                 self._say(f"warning: {message}")
+            case {"type": "upload", "file": file, "state": state}:
+                self._say(f"upload: {line_text(str(file), True)} {state}")
             case {"type": "waiting" | "progress", "message": message}:
                 self._say(str(message))
             case {"type": "download", "state": "saved" | "present" as state, "path": path}:

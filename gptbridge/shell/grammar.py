@@ -31,6 +31,9 @@ Wait = Annotated[str | None, typer.Option(
     metavar="D", help="Patience after the message left (15m). 0: leave at the receipt. The worker goes on to the end of the turn.")]
 Again = Annotated[bool, typer.Option(
     "--again", help="Send it although an equal one may have been sent, or its answer was not seen yet.")]
+Files = Annotated[list[str] | None, typer.Option(
+    "-f", "--file", metavar="FILE", show_default=False, help="Send this file with it; up to 10 times. `-` is standard input.")]
+StdinName = Annotated[str | None, typer.Option("--stdin-name", metavar="NAME", help="What the file of `-f -` is called (stdin.txt).")]
 QueueWait = Annotated[str | None, typer.Option(metavar="D", help="Patience before it: locks, line and gap (1h).")]
 
 LONGEST_REASON = 1000
@@ -57,23 +60,23 @@ def command_help(name: str) -> str:
 
 
 @app.command()
-def send(prompt: Words = None, operation_id: OperationId = None, again: Again = False, wait: Wait = None, queue_wait: QueueWait = None,
-         json: Json = False, quiet: Quiet = False) -> Request:
+def send(prompt: Words = None, file: Files = None, stdin_name: StdinName = None, operation_id: OperationId = None, again: Again = False,
+         wait: Wait = None, queue_wait: QueueWait = None, json: Json = False, quiet: Quiet = False) -> Request:
     """Send a message that begins a new conversation, and print the answer.
 
-    PROMPT: the words, joined by one blank, or a sole `-` for all of standard input.
+    PROMPT: the words, joined by one blank, or a sole `-` for all of standard input. With files it may be left away.
     """
     return requests.Send(tuple(prompt or ()), _operation(operation_id), _seconds(wait, "--wait"), _seconds(queue_wait, "--queue-wait"),
-                         again)
+                         again, tuple(file or ()), stdin_name)
 
 
 @app.command()
 def resume(words: Annotated[list[str] | None, typer.Argument(metavar="ID|URL|OPERATION [PROMPT...]", show_default=False)] = None,
            last: Annotated[bool, typer.Option("--last", help="The conversation of the newest operation started from this folder; "
                                                              "all words are prompt.")] = False,
-           operation_id: OperationId = None, again: Again = False, wait: Wait = None, queue_wait: QueueWait = None,
-           json: Json = False, quiet: Quiet = False) -> Request:
-    """Send another message into a conversation; without a prompt, send nothing and read the answer back.
+           file: Files = None, stdin_name: StdinName = None, operation_id: OperationId = None, again: Again = False, wait: Wait = None,
+           queue_wait: QueueWait = None, json: Json = False, quiet: Quiet = False) -> Request:
+    """Send another message into a conversation; without a prompt and files, send nothing and read the answer back.
 
     ID: a conversation's id or at least 8 characters of it. OPERATION without a prompt: the answer to that very message.
     """
@@ -82,7 +85,7 @@ def resume(words: Annotated[list[str] | None, typer.Argument(metavar="ID|URL|OPE
         raise Failure("usage", "resume needs a conversation; nothing was sent", "ask-gpt resume ID|URL|OPERATION|--last [PROMPT...]")
     first = None if last else given[0]
     return requests.Resume(given if last else given[1:], _operation(operation_id), _seconds(wait, "--wait"),
-                           _seconds(queue_wait, "--queue-wait"), first, again)
+                           _seconds(queue_wait, "--queue-wait"), first, again, tuple(file or ()), stdin_name)
 
 
 @app.command("download-attachments")

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from gptbridge.core.ports import Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,8 +14,8 @@ class Job:
     """What one command that uses a browser is to do. Durations in seconds, None = configured default. Exactly as resolved: ids are whole,
     lower case.
 
-    prompt None: `resume` reads back. `conversation_id` and `operation_ref` exclude each other; both None means a new conversation,
-    and of `bootstrap-registry` the whole list.
+    prompt None without files: `resume` reads back. `files` are open, and the worker's to read. `conversation_id` and `operation_ref`
+    exclude each other; both None means a new conversation, and of `bootstrap-registry` the whole list.
     again: also what equals an operation of unknown fate. offline, stale_after: of `sweep` alone.
     """
 
@@ -26,6 +29,11 @@ class Job:
     again: bool = False
     offline: bool = False
     stale_after: float | None = None
+    files: tuple[Source, ...] = ()
+
+    @property
+    def sends(self) -> bool:
+        return self.prompt is not None or bool(self.files)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
+from gptbridge.core.attachments import rows
 from gptbridge.core.errors import Failure
 from gptbridge.core.ledger import Operation, rfc3339
 from gptbridge.core.lifecycle import State
@@ -83,6 +84,7 @@ def _described(op: Operation) -> list[str]:
         "waits for": op.blocking_reason, "conversation": resolve.conversation_of(op) or "new", "account": op.account, "title": op.title,
         "message id": op.user_message_id, "site's message id": op.site_message_id, "turn id": op.turn_id, "request": op.request,
         "prompt bytes": None if op.prompt_bytes is None else str(op.prompt_bytes), "prompt sha256": op.prompt_sha256,
+        "files": ", ".join(f"{row['sent_name']} ({row['size']} bytes, sha256 {row['sha256']})" for row in rows(op.files, op.uploads)),
         "queued": op.queued_at, "dispatched": op.dispatched_at, "completed": op.completed_at,
         "uncertain since": op.uncertain_at if op.state is State.UNCERTAIN else None, "looked for": op.looked_at,
         "stop asked for": op.stop_at, "stop": op.stop_phase, "stopped by": op.stop, "front": op.front, "answer shown": op.shown_at,

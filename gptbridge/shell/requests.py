@@ -9,13 +9,15 @@ from typing import Literal, NamedTuple
 
 
 class Send(NamedTuple):
-    """`words` as typed; durations in seconds, None = the configured default."""
+    """`words` as typed; durations in seconds, None = the configured default. `files`: paths as typed, `-` is standard input."""
 
     words: tuple[str, ...]
     operation_id: str | None = None
     wait: float | None = None
     queue_wait: float | None = None
     again: bool = False
+    files: tuple[str, ...] = ()
+    stdin_name: str | None = None
 
 
 class Resume(NamedTuple):
@@ -27,6 +29,8 @@ class Resume(NamedTuple):
     queue_wait: float | None = None
     reference: str | None = None
     again: bool = False
+    files: tuple[str, ...] = ()
+    stdin_name: str | None = None
 
 
 class Download(NamedTuple):

@@ -90,7 +90,8 @@ Files.
     conversations.jsonl     conversations: account, id, title, URL
     logs/ID.log             the Markdown log of a conversation; only ever appended to
     logs/failed-OP.log      a turn that ended before its conversation was known
-    spool/                  prompts as admitted, until their operation is forgotten
+    spool/                  prompts as admitted, until their operation is forgotten; files, until
+                            they are sent and a sweep has run
     reports/                bug reports without your texts, the newest 20
     quarantine/             strange entries that the sweep moved out of these folders
     locks/                  lock files; never delete them
@@ -202,6 +203,17 @@ Prompts.
 
   CRLF and CR become LF; of standard input one final LF is dropped; nothing else changes.
   What is sent is compared with the prompt character by character before it leaves.
+
+Files.
+
+  ask-gpt send "Compare" -f a -f b  up to 10 files of up to 512 MiB; the prompt may be left away
+  cmd | ask-gpt send "Read it" -f - --stdin-name out.txt    standard input as a file
+
+  A file is read once, before anything is admitted, and what was read is what is sent. It must be a
+  regular file, and one that changes while it is read is refused. The message leaves only when the
+  site has said of every file that it has it, and only with exactly these files. Names are made
+  safe and told apart: of two NOTES.md the second goes out as NOTES-2.md. Log and --json hold the
+  name as given, the name as sent, size and sha256.
 """
 
 ELSEWHERE = """\

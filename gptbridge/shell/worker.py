@@ -138,7 +138,7 @@ def _work(caller: FrontSocket, job: Job, config: Config, env: Mapping[str, str],
             return importing.work(w, job)
         if job.command == "download-attachments":
             return _collect(w, job)
-        if job.prompt is None:
+        if not job.sends:
             return _read_back(w, job)
         assert operation_id is not None
         return _send(w, job, operation_id, folder)
@@ -150,7 +150,7 @@ def _work(caller: FrontSocket, job: Job, config: Config, env: Mapping[str, str],
         return {"slug": "bug", "message": write_bug(env, error), "hint": "please report it with that file"}
     finally:
         if w is not None:
-            _leave_browser(w, job.prompt is None)
+            _leave_browser(w, not job.sends)
 
 
 def _leave_browser(w: World, only_read: bool) -> None:
@@ -171,7 +171,7 @@ def _send(w: World, job: Job, operation_id: str, folder: str | None) -> dict[str
         known = w.registry.get(job.conversation_id) if job.conversation_id else None
         newest = next((fields.get("account") for _, fields in w.registry.newest_first() if "account" in fields), None)
         account = known.account if known is not None else newest
-    submit(w, Custody(w), operation_id, payload, account=account, folder=folder, again=job.again)
+    submit(w, Custody(w), operation_id, payload, account=account, folder=folder, again=job.again, sources=job.files)
     return {}
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from gptbridge.core.errors import Failure
+from gptbridge.core.ports import SentFile
 from gptbridge.edge import processes
 from gptbridge.edge.chrome import Chrome
 from gptbridge.edge.gate import Gate
@@ -123,7 +124,7 @@ def test_held_fields_and_no_bearer(seat: Seat, toy: Toy) -> None:
     assert (held.path, held.action, held.user_message_ids) == ("/backend-api/f/conversation", "next", ("m-9",))
     assert held.user_texts == ("hello world, this is long",) and held.other_messages == 0
     assert (held.conversation_id, held.parent_message_id, held.model, held.effort) == ("c-1", "p-1", "toy", "high")
-    assert (held.temporary, held.account_id, held.attachments) == (True, "acc-1", ("file-1",))
+    assert (held.temporary, held.account_id, held.attachments) == (True, "acc-1", (SentFile("file-1"),))
     assert seat.gate.traces() == 0
     gc.collect()
     kept = [thing for thing in gc.get_objects() if isinstance(thing, dict | list | tuple)

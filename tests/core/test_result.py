@@ -173,6 +173,7 @@ def test_one_of_operations(state: State) -> None:
 def test_one_of_turns() -> None:
     doc = turn_document(block(("prompt", "p"), ("answer", "a"), op=OP, user="m"))
     assert doc == {"number": 3, "origin": "own", "state": "completed", "at": AT, "prompt": "p", "thinking": "", "answer": "a", "files": [],
+                   "attachments": [],
                    "operation_id": OP, "user_message_id": "m"}
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import random
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from gptbridge.core.ports import Settings, World
 from gptbridge.core.transcript import Block
 from gptbridge.edge.copies import CopyFolder
 from gptbridge.edge.disk import Disk
+from gptbridge.edge.given_files import open_given
 from gptbridge.edge.home import open_home
 from gptbridge.edge.host import Host
 from gptbridge.edge.ledger_file import LedgerFile
@@ -186,10 +187,11 @@ class Process:
 
     # What it does
 
-    def send(self, text: str, *, id: str | None = None, to: str = NEW, again: bool = False) -> Operation:
+    def send(self, text: str, *, id: str | None = None, to: str = NEW, again: bool = False, files: Sequence[Path] = ()) -> Operation:
         self.id = id or self.host.ulid()
         submit = rebound(submitting.submit, Sending=self.parts.sending)
-        return submit(self.world, self.custody, self.id, Payload(text, to), account=None, folder=None, **({"again": True} if again else {}))
+        return submit(self.world, self.custody, self.id, Payload(text, to), account=None, folder=None,
+                      sources=[open_given(str(path)) for path in files], **({"again": True} if again else {}))
 
     def recover(self) -> list[Operation]:
         self.browser.barred = True

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gptbridge.core.errors import Failure
-from gptbridge.core.ports import Clock, Held, Note, PageFacts, Session
+from gptbridge.core.ports import Clock, Files, Held, Note, PageFacts, SentFile, Session, Upload
 
 ACCOUNT = "user-0000"
 Tell = Callable[..., None]
@@ -30,6 +30,7 @@ class Sent:
     text: str
     conversation_id: str | None
     parent: str
+    files: tuple[tuple[str, bytes], ...] = ()  # name, bytes
 
 
 class Site:
@@ -84,20 +85,34 @@ class MemoryPage:
         self._site, self._gate = site, gate
         self._conversation: str | None = None
         self._text: str | None = None
+        self._files: list[tuple[str, bytes]] = []
 
     def open(self, conversation_id: str | None) -> None:
         if conversation_id is not None and conversation_id not in self._site.documents:
             raise Failure("unknown-conversation", "there is no such conversation")
-        self._conversation, self._text = conversation_id, ""
+        self._conversation, self._text, self._files = conversation_id, "", []
 
     def session(self) -> Session:
         return Session(ACCOUNT)
 
     def facts(self) -> PageFacts:
-        return PageFacts(self._conversation, self._text)
+        return PageFacts(self._conversation, self._text, len(self._files))
 
     def clear(self) -> None:
+        self._text, self._files = "", []
+
+    def untype(self) -> None:
         self._text = ""
+
+    def attach(self, paths: Sequence[str], *, images: bool) -> None:
+        for path in paths:
+            with open(path, "rb") as file:
+                self._files.append((path.rpartition("/")[2], file.read()))
+        self._gate.uploaded = [Upload(name, len(data), "ready", f"file_{at}") for at, (name, data) in enumerate(self._files)]
+        self._site.tell("uploaded")
+
+    def files(self) -> Files:
+        return Files(len(self._files), tuple(name for name, _ in self._files), sendable=bool(self._files or self._text))
 
     def type(self, text: str) -> None:
         self._text = text
@@ -108,7 +123,9 @@ class MemoryPage:
         self._site.tell("click", text)
         known = self._site.documents.get(self._conversation or "")
         parent = known["current_node"] if known else "client-created-root"
-        self._gate.request(Sent(self._site.ident(f"message {len(self._site.clicks)} {text}"), text, self._conversation, parent))
+        ident, files = self._site.ident(f"message {len(self._site.clicks)} {text}"), tuple(self._files)
+        self._files = []
+        self._gate.request(Sent(ident, text, self._conversation, parent, files))
 
     def stop(self) -> bool:
         return False
@@ -131,6 +148,7 @@ class MemoryGate:
         self._waiting: Held | None = None
         self._reply: bytes | None = None
         self.notes_seen: list[Note] = []
+        self.uploaded: list[Upload] = []
         self.connected = True
         self.reply_status: int | None = None
         self.reply_ended: str | None = None
@@ -149,7 +167,8 @@ class MemoryGate:
             return
         self._state, self.held = "spent", sent
         self._waiting = Held("paused", "/backend-api/f/conversation", "next", (sent.message_id,), (sent.text,), 0, sent.conversation_id,
-                             sent.parent, "auto", None, False, None, ())
+                             sent.parent, "auto", None, False, None,
+                             tuple(SentFile(f"file_{at}", name, len(data)) for at, (name, data) in enumerate(sent.files)))
         self._site.tell("held", sent)
 
     def wait(self, timeout: float) -> Held | None:
@@ -191,6 +210,12 @@ class MemoryGate:
 
     def notes(self) -> Sequence[Note]:
         return self.notes_seen
+
+    def spare(self, files: bool) -> None:
+        assert self._state == "closed"
+
+    def uploads(self) -> Sequence[Upload]:
+        return self.uploaded
 
     def reply(self, timeout: float) -> bytes | None:
         chunk, self._reply = self._reply, None

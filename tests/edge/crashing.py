@@ -16,7 +16,8 @@ from gptbridge.edge.disk import Disk
 from gptbridge.edge.home import Home, open_home
 from gptbridge.edge.journal import Journal
 
-CALLS = ("open", "fchmod", "write", "copy_range", "ftruncate", "fsync", "fsync_dir", "rename", "link", "rename_new", "unlink", "mkdir")
+CALLS = ("open", "fchmod", "write", "copy_range", "ftruncate", "fsync", "fsync_dir", "rename", "link", "link_across", "rename_new",
+         "unlink", "mkdir", "rmdir")
 
 
 class Quick(Disk):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from gptbridge.core.result import Outcome, document
 from gptbridge.core.transcript import Block, Log
 from gptbridge.edge.copies import CopyFolder
 from gptbridge.edge.disk import Disk
+from gptbridge.edge.given_files import open_given
 from gptbridge.edge.home import open_home
 from gptbridge.edge.host import Host
 from gptbridge.edge.ledger_file import LedgerFile
@@ -169,10 +170,12 @@ class Worker:
 
     # What it does
 
-    def send(self, prompt: str = "Hello", *, id: str | None = None, to: str = NEW, **options: Any) -> Operation:
-        """The row when the command is done; `id` is made from the clock where none is given."""
+    def send(self, prompt: str | None = "Hello", *, id: str | None = None, to: str = NEW, files: Sequence[Path] = (),
+             **options: Any) -> Operation:
+        """The row when the command is done; `id` is made from the clock where none is given. `files` are opened now."""
         self.id = id or self.machine.ulid()
-        return submit(self.world, self.custody, self.id, Payload(prompt, to), account=self.settings.account, folder=None, **options)
+        return submit(self.world, self.custody, self.id, Payload(prompt, to), account=self.settings.account, folder=None,
+                      sources=[open_given(str(path)) for path in files], **options)
 
     def admit(self, prompt: str = "Hello", *, id: str | None = None, to: str = NEW, account: str | None = None) -> Operation:
         self.id = id or self.machine.ulid()

@@ -339,7 +339,7 @@ def test_the_options_of_a_command(line: Line, command: str) -> None:
 
 def test_what_is_not_there_yet_is_not_listed(line: Line) -> None:
     pages = [line("--help")[1], *(line(command, "--help")[1] for command in COMMANDS)]
-    for word in ("--model", "--effort", "--live", "--events", "-f,",
+    for word in ("--model", "--effort", "--live", "--events",
                  "serve ", "mcp", "--install-completion"):
         assert not any(word in page.replace("practice site, serve", "") for page in pages if word != "serve "), word
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gptbridge.core.errors import Failure
-from gptbridge.shell import arguments
+from gptbridge.shell import arguments, requests
 from gptbridge.shell.arguments import COMMANDS, command_line, decoded, duration, is_short_id, moment, scan, url_conversation
 from gptbridge.shell.cli import parse, plain_list
 from gptbridge.shell.terminal import line_text, log_text, whole_text
@@ -198,7 +198,20 @@ def test_wrong_lines(line: list[str]) -> None:
     assert slug(parse, line) == "usage"
 
 
-@pytest.mark.parametrize("option", ["-f", "--file", "--model", "--effort", "--live", "--events", "--stdin-name"])
+@pytest.mark.parametrize("line", [
+    ["send", "look", "-f", "a.md", "--file", "-", "--stdin-name", "n"], ["send", "-f", "a.md", "look", "--stdin-name", "n", "-f", "-"],
+    ["send", "--file=a.md", "-f", "-", "--stdin-name=n", "--", "look"]])
+def test_files_stand_anywhere(line: list[str]) -> None:
+    found = parse(arguments.command_line(line))
+    assert isinstance(found, requests.Send) and (found.words, found.files, found.stdin_name) == (("look",), ("a.md", "-"), "n")
+
+
+def test_a_files_name_is_no_prompt_and_no_command() -> None:
+    assert arguments.command_line(["-f", "my notes.md", "two words"])[0] == "send"
+    assert slug(arguments.command_line, ["-f", "my notes.md"]) == "usage"
+
+
+@pytest.mark.parametrize("option", ["--model", "--effort", "--live", "--events"])
 @pytest.mark.parametrize("command", ["send", "resume"])
 def test_what_is_not_there_yet_is_refused(command: str, option: str) -> None:
     assert slug(parse, [command, "x", option, "y"]) == "usage"

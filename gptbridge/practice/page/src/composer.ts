@@ -75,9 +75,14 @@ export class Composer {
   /** What would be sent now; null while there is nothing, or a file is not ready. */
   composed(): Composed | null {
     const text = this.editor?.text ?? "";
-    if (!this.editor || this.blocked || this.generating || this.uploads.some((upload) => upload.state !== "ready")) return null;
+    const ready = this.uploads.filter((upload) => upload.state === "ready");
+    const early = !!scenario("upload-early-send"); // what is not there yet does not go along
+    if (!this.editor || this.blocked || this.generating || (ready.length < this.uploads.length && !early)) return null;
     if (!text.trim() && !this.uploads.length) return null;
-    return { text, attachments: this.uploads.map((upload) => upload.attachment), hints: [...this.hints] };
+    const attachments = ready.map((upload) => upload.attachment);
+    if (scenario("upload-lost")) attachments.pop();
+    if (scenario("upload-extra")) attachments.push({ id: "file_00000000000000000000000000000000", name: "left over.txt", size: 1, mime_type: "text/plain", source: "local" });
+    return { text, attachments, hints: [...this.hints] };
   }
 
   clear(): void {
@@ -93,6 +98,8 @@ export class Composer {
     const draft = this.touched ? undefined : scenario("draft");
     this.editor?.set(draft ? String(draft.text ?? "an old draft") : draftOf(conversation));
     if (draft) keepDraft(conversation, ""); // it lasts as long as its scenario
+    const file = this.touched ? undefined : scenario("draft-file");
+    if (file) this.attach(new File(["left over"], String(file.name ?? "left over.txt"), { type: "text/plain" }), false);
     this.showChips();
   }
 
@@ -147,7 +154,8 @@ export class Composer {
   }
 
   private attach(file: File, pasted: boolean): void {
-    const name = distinctName(file.name, new Set(this.uploads.map((upload) => upload.name)));
+    const taken = this.uploads.map((upload) => upload.name);
+    const name = distinctName(file.name, new Set(scenario("upload-renames") ? [...taken, file.name] : taken));
     this.uploads.push(new Upload(file, name, ++this.counter, pasted, (upload, gone) => {
       if (gone) this.uploads = this.uploads.filter((other) => other !== upload);
       this.showChips();

@@ -1,6 +1,7 @@
 // How a file gets to the site: announce, put the bytes, have them processed; and the chip that shows it.
 import { h, icon } from "./dom";
-import { call, headers, scenario } from "./net";
+import { Refusal, call, headers, scenario } from "./net";
+import { toast } from "./overlays";
 import { t } from "./strings";
 
 export interface Attachment { id: string; name: string; size: number; mime_type: string; source: "local"; is_big_paste?: boolean }
@@ -11,9 +12,14 @@ export class Upload {
   readonly chip = h("div", { role: "group", class: "chip group/file-tile" });
 
   constructor(readonly file: File, readonly name: string, private number: number, private pasted: boolean, private changed: (upload: Upload, gone: boolean) => void) {
-    this.chip.setAttribute("aria-label", name);
+    this.chip.setAttribute("aria-label", this.label);
     this.show();
     void this.run();
+  }
+
+  /** What the chip says: scenario `upload-cut-label` cuts it in the middle. */
+  private get label(): string {
+    return scenario("upload-cut-label") ? `${this.name.slice(0, 3)}…${this.name.slice(-3)}` : this.name;
   }
 
   get attachment(): Attachment {
@@ -42,19 +48,21 @@ export class Upload {
       else if (!processed.ok || !(await processed.text()).includes("file_ready")) throw new Error("the file was not processed");
       this.id = announced.file_id;
       this.state = "ready";
-    } catch {
+    } catch (error) {
       this.state = "failed";
+      toast(error instanceof Refusal && error.text ? error.text : t("uploadFailed"), "error", 8);
     }
     this.show();
     this.changed(this, false);
   }
 
   private show(): void {
-    this.chip.dataset.state = this.state;
-    const kind = this.state === "failed" ? t("uploadFailed") : this.state === "uploading" ? t("uploading") : this.file.type.startsWith("image/") ? t("image") : t("document");
+    const state = this.state === "uploading" && scenario("upload-early-send") ? "ready" : this.state;
+    this.chip.dataset.state = state;
+    const kind = state === "failed" ? t("uploadFailed") : state === "uploading" ? t("uploading") : this.file.type.startsWith("image/") ? t("image") : t("document");
     this.chip.replaceChildren(
-      h("span", { class: "chip-icon" }, this.state === "uploading" ? h("span", { role: "progressbar", class: "spinner", "aria-label": t("uploading") }) : icon("file")),
-      h("span", { class: "chip-lines" }, h("span", { class: "truncate" }, this.name), h("span", { class: `truncate chip-kind${this.state === "failed" ? " text-error" : ""}` }, kind)),
+      h("span", { class: "chip-icon" }, state === "uploading" ? h("span", { role: "progressbar", class: "spinner", "aria-label": t("uploading") }) : icon("file")),
+      h("span", { class: "chip-lines" }, h("span", { class: "truncate" }, this.label), h("span", { class: `truncate chip-kind${state === "failed" ? " text-error" : ""}` }, kind)),
       h("button", { type: "button", class: "chip-remove", "aria-label": t("removeFile", this.number, this.name), click: () => this.changed(this, true) }, icon("close", 14)),
     );
   }

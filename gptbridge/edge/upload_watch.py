@@ -1,0 +1,168 @@
+"""Secret: what the uploads of a page look like on the wire, and when the site has a file.
+
+Guarantees: `found` tells of every upload that the page began, in order, by the site's own answers: an id comes from the answer to the
+announcement, `ready` from the answer that says so; nothing is inferred from silence or from looks. Only names, sizes, ids, statuses and
+the site's code words are kept. Runs in the gate's reader thread and never waits. Fails towards "not yet": an answer that cannot be read
+leaves the upload as it was.
+
+Sources (2023 to 2026-10): `POST /backend-api/files {file_name, file_size, ...}` -> `{status, upload_url, file_id}`; `PUT upload_url`; then
+`POST /backend-api/files/ID/uploaded`, or since 2025 `POST /backend-api/files/process_upload_stream {file_id}`, an event stream whose last
+event is `file.processing.file_ready`.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import urlsplit
+
+from gptbridge.core.ports import Upload
+
+_ANNOUNCE = "/backend-api/files"
+_UPLOADED = re.compile(r"/backend-api/files/([A-Za-z0-9_-]+)/uploaded")
+_PROCESS = "/backend-api/files/process_upload_stream"
+_CODE = re.compile(r"[a-z][a-z0-9_.]{1,60}")
+_BAD_EVENT = re.compile(r"fail|error|reject")
+Post = Callable[..., None]
+
+
+@dataclass(slots=True)
+class _Step:
+    """A request of an upload: which one it is (announce, store, finish), of which upload; `status` once the site answered."""
+
+    kind: str
+    at: int
+    status: int | None = None
+
+
+class UploadWatch:
+    """`post(method, params, session, then)`: a DevTools call whose answer comes later, in the same thread. `on_place`: called when the
+    answer to an announcement was read, whatever it said."""
+
+    def __init__(self, post: Post, on_place: Callable[[], None] = lambda: None) -> None:
+        self._post, self._on_place = post, on_place
+        self._lock = threading.Lock()
+        self._uploads: list[Upload] = []
+        self._urls: dict[str, int] = {}
+        self._steps: dict[str, _Step] = {}  # by network request
+
+    def found(self) -> tuple[Upload, ...]:
+        with self._lock:
+            return tuple(self._uploads)
+
+    def takes(self, url: str) -> bool | None:
+        """Whether the site wants a file's bytes at this URL; None while an announcement is not answered yet."""
+        with self._lock:
+            return True if url in self._urls else None if any(upload.state == "asked" for upload in self._uploads) else False
+
+    def stores(self, network: str, url: str) -> None:
+        """Bytes that are let go to such a URL; nobody reads them."""
+        with self._lock:
+            self._steps[network] = _Step("store", self._urls[url])
+
+    def asked(self, network: str, url: str, body: str | None) -> None:
+        """A POST of the page that is let through."""
+        with self._lock:
+            path, given = urlsplit(url).path.rstrip("/"), _object(body)
+            if path == _ANNOUNCE and isinstance(given.get("file_name"), str) and isinstance(given.get("file_size"), int):
+                self._uploads.append(Upload(given["file_name"], given["file_size"]))
+                self._steps[network] = _Step("announce", len(self._uploads) - 1)
+                return
+            named = _UPLOADED.fullmatch(path)
+            at = self._of(named[1] if named else str(given.get("file_id")) if path == _PROCESS else "")
+            if at is not None:
+                self._steps[network] = _Step("finish", at)
+
+    def event(self, method: str, params: dict[str, Any], session: str) -> None:
+        """A Network event of the window."""
+        network = str(params.get("requestId", ""))
+        with self._lock:
+            step = self._steps.get(network)
+            if step is None and method == "Network.requestWillBeSent" and params["request"]["method"] == "PUT":
+                at = self._urls.get(str(params["request"]["url"]))  # to a host that the gate does not look at
+                if at is not None:
+                    self._steps[network] = _Step("store", at)
+            if step is None:
+                return
+            if method == "Network.responseReceived":
+                step.status = int(params["response"]["status"])
+                if step.kind == "store" and step.status < 300:
+                    self._set(step.at, state="stored")
+                return
+            failed = method == "Network.loadingFailed"
+            if failed and (step.kind != "store" or step.status is None):  # of bytes that were taken nobody reads the answer's body
+                self._fail(step.at, 0, None)
+        if failed and step.kind == "announce":
+            self._on_place()
+        elif method == "Network.loadingFinished" and step.status is not None:
+            self._post("Network.getResponseBody", {"requestId": network}, session, lambda result, reason: self._read(step, result))
+
+    # The rest runs with what the site said
+
+    def _read(self, step: _Step, result: dict[str, Any] | None) -> None:
+        text = str(result.get("body", "")) if result else ""
+        if result and result.get("base64Encoded"):
+            text = base64.b64decode(text).decode("utf-8", "replace")
+        status = step.status or 0
+        with self._lock:
+            if status >= 300:
+                self._fail(step.at, status, _code(_object(text)))
+            elif step.kind == "announce":
+                self._announced(step.at, status, _object(text))
+            elif step.kind == "finish":
+                self._finished(step.at, status, text)
+        if step.kind == "announce":
+            self._on_place()
+
+    def _announced(self, at: int, status: int, said: dict[str, Any]) -> None:
+        ident, url = said.get("file_id"), said.get("upload_url")
+        if not isinstance(ident, str) or not isinstance(url, str):
+            refused = said.get("status") == "error"
+            return self._fail(at, status if refused else None, _code(said) or "answer_not_understood")
+        self._urls[url] = at
+        return self._set(at, state="announced", file_id=ident)
+
+    def _finished(self, at: int, status: int, text: str) -> None:
+        whole = _object(text)
+        events = [whole] if whole else [_object(line.removeprefix("data:")) for line in text.splitlines()]
+        for event in events:
+            name = str(event.get("event", ""))
+            if event.get("status") == "error" or _BAD_EVENT.search(name):
+                return self._fail(at, status, _code(event) or name)
+            if event.get("status") == "success" or name.endswith("file_ready"):
+                return self._set(at, state="ready")
+        return None
+
+    def _of(self, file_id: str) -> int | None:
+        return next((at for at, upload in enumerate(self._uploads) if upload.file_id == file_id), None)
+
+    def _set(self, at: int, **facts: Any) -> None:
+        upload = self._uploads[at]
+        if upload.state not in ("ready", "failed"):
+            self._uploads[at] = replace(upload, **facts)
+
+    def _fail(self, at: int, status: int | None, code: str | None) -> None:
+        self._set(at, state="failed", status=status, code=code)
+
+
+def _object(text: str | None) -> dict[str, Any]:
+    try:
+        value = json.loads(text or "")
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _code(said: dict[str, Any]) -> str | None:
+    """The site's word for a refusal, wherever it stands; a sentence is none."""
+    detail = said.get("detail")
+    inner = detail if isinstance(detail, dict) else {}
+    for value in (inner.get("code"), said.get("error_code"), said.get("code"), detail):
+        if isinstance(value, str) and _CODE.fullmatch(value):
+            return value
+    return None
