@@ -413,7 +413,7 @@ class FakeGate:
             self._notes.append(Note("send", "/backend-api/f/conversation", ids))
             return
         self.state = "spent"
-        files = tuple(SentFile(a["id"], a["name"], a["size"]) for m in users for a in m["metadata"].get("attachments", []))
+        files = tuple(SentFile(a["id"], a.get("name"), a.get("size")) for m in users for a in m["metadata"].get("attachments", []))
         held = Held(f"paused-{len(self._held)}", "/backend-api/f/conversation", body.get("action"), ids,
                     tuple("".join(m["content"]["parts"]) for m in users), len(body.get("messages", [])) - len(users),
                     body.get("conversation_id"), body.get("parent_message_id"), body.get("model"), body.get("thinking_effort"),
