@@ -68,6 +68,8 @@ def _run(trial: Trial, *words: str) -> None:
     began = time.monotonic()
     code = trial.run(*words).returncode
     _say(f"  ({seconds(began)})")
+    if code == 130:
+        raise KeyboardInterrupt  # it came to the command as well, and there it was quicker
     if code:
         raise Broken(f"`{as_typed(*words)}` ended with exit code {code}")
 

@@ -372,4 +372,5 @@ def test_a_browser_that_ends_at_once_leaves_no_driver(tmp_path: Path) -> None:
         start(tmp_path / "browser", browser=str(chrome), driver=str(driver))
     assert "ended at once" in failure.value.message
     copies = [path for path in (tmp_path / "browser").iterdir() if path.name.startswith("chromedriver")]
-    assert len(copies) == 1 and not processes.having_argument(str(copies[0]))
+    assert len(copies) == 1
+    until(lambda: not processes.having_argument(str(copies[0])), "the driver to end")

@@ -30,11 +30,11 @@ HUGE = 500 * MB if SOAK else 24 * MB
 
 
 def knows(desk: Desk, conversation_id: str) -> str:
-    """The conversation is in the registry of that home, as `send` would have put it there."""
+    """The conversation is in the registry of that home, as an import would have put it there."""
     host = Host(desk.home.env)
     home = open_home(desk.home.env, create=True, host=host)
     try:
-        RegistryFile(home, host).put(Conversation(f"{FIRST.user_id}/{FIRST.account_id}", conversation_id, "Files", None))
+        RegistryFile(home, host).put(Conversation(f"{FIRST.user_id}/{FIRST.account_id}", conversation_id, "Files", None, origin="imported"))
     finally:
         home.close()
     return conversation_id
@@ -174,9 +174,11 @@ def test_a_person_at_a_terminal_sees_how_far_it_is(desk: Desk) -> None:
     running = desk.start("download-attachments", conversation_id, ways={"stderr": slave})
     os.close(slave)
     said = b""
+    ready = select.poll()  # a descriptor of this process may be too high for select()
+    ready.register(master, select.POLLIN)
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and running.process.poll() is None:
-        if select.select([master], [], [], 0.2)[0]:
+        if ready.poll(200):
             try:
                 said += os.read(master, 65536)
             except OSError:

@@ -46,7 +46,7 @@ def terminal() -> Iterator[tuple[int, Callable[[], None]]]:
 
 def test_a_front_that_is_killed_never_takes_the_answer_along(desk: Desk, tmp_path: Path, terminal: tuple[int, Callable[[], None]]) -> None:
     """By itself, with its process group, and with its terminal: three sends at once, in three windows of one Chrome (FW-01, case 18)."""
-    desk.site.scenarios("slow-answer:seconds=3")
+    desk.site.scenarios("slow-answer:seconds=6")
     tty, hang_up = terminal
     ends: dict[str, Callable[[Running], None]] = {
         "process": lambda front: os.kill(front.process.pid, signal.SIGKILL),

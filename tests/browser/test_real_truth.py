@@ -32,7 +32,8 @@ def put(desk: Desk, data: dict[str, Any]) -> str:
     home = open_home(desk.home.env, create=True, host=Host(desk.home.env))
     try:
         RegistryFile(home, Host(desk.home.env)).put(Conversation(
-            f"{FIRST.user_id}/{FIRST.account_id}", ident, "seeded", f"{desk.site.url}/c/{ident}", created_at="2026-11-29T13:00:00.000Z"))
+            f"{FIRST.user_id}/{FIRST.account_id}", ident, "seeded", f"{desk.site.url}/c/{ident}", created_at="2026-11-29T13:00:00.000Z",
+            origin="imported"))
     finally:
         assert home.locks is not None
         home.locks.close_in_child()
