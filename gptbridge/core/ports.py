@@ -157,10 +157,9 @@ class Spool(Protocol):
         ...
 
     def unstage(self, operation_id: str) -> None: ...
-    def tidy(self, *, digests: Callable[[str], bool], operations: Callable[[str], bool], prompts: Callable[[str], bool], now: float) -> int:
-        """Drop the files, staged folders and prompts for which the predicate (of a digest, of an operation id) is False; how many. `now`:
-        wall clock, by which temporary files of killed writers are old. Called under the ledger lock: an admission that has stored its bytes
-        and has no row yet looks for them once more under that lock."""
+    def tidy(self, *, digests: Callable[[str], bool], operations: Callable[[str], bool], prompts: Callable[[str], bool]) -> int:
+        """Drop the files, staged folders and prompts for which the predicate (of a digest, of an operation id) is False; how many. Called
+        under the ledger lock: an admission that has stored its bytes and has no row yet looks for them once more under that lock."""
         ...
 
 

@@ -14,7 +14,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 
-from gptbridge.edge.files import exists, link, open_dir, read_bytes, remove, remove_folder, remove_stale_temps, replace, store
+from gptbridge.edge.files import exists, link, open_dir, read_bytes, remove, remove_folder, replace, store
 from gptbridge.edge.home import Home
 
 _FILE = re.compile(r"([0-9a-f]{64})\.file")
@@ -56,7 +56,7 @@ class SpoolFolder:
     def unstage(self, operation_id: str) -> None:
         remove_folder(self._home.disk, self._home.need("spool"), f"{operation_id}.up")
 
-    def tidy(self, *, digests: Callable[[str], bool], operations: Callable[[str], bool], prompts: Callable[[str], bool], now: float) -> int:
+    def tidy(self, *, digests: Callable[[str], bool], operations: Callable[[str], bool], prompts: Callable[[str], bool]) -> int:
         disk, folder, count = self._home.disk, self._home.need("spool"), 0
         for name in disk.names(folder):
             if (file := _FILE.fullmatch(name)) is not None:
@@ -66,4 +66,4 @@ class SpoolFolder:
                     count += not operations(own[1]) and remove_folder(disk, folder, name)
                 else:
                     count += not prompts(own[1]) and remove(disk, folder, name)
-        return count + remove_stale_temps(disk, folder, now=now)
+        return count

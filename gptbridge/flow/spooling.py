@@ -70,7 +70,7 @@ def tidy(w: World) -> int:
             # A prompt at or below the floor may be of an operation that was pruned before its turn was in a log: that one is kept.
             return view.get(operation_id) is not None or time_of(operation_id) <= view.floor
 
-        count = w.spool.tidy(digests=lambda digest: digest in needed, operations=uploading, prompts=admitted, now=w.clock.now().wall)
+        count = w.spool.tidy(digests=lambda digest: digest in needed, operations=uploading, prompts=admitted)
         return []
 
     w.ledger.transact(decide)

@@ -88,7 +88,7 @@ class Roomy:
         return 1 << 40
 
     def remove_stale_temps(self, now: float) -> int:
-        return 0  # none of a run is a day old
+        return 0  # these clocks are not the disk's
 
 
 class Silent:
