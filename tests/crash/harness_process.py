@@ -192,7 +192,7 @@ class Process:
 
     def send(self, text: str, *, id: str | None = None, to: str = NEW, again: bool = False, files: Sequence[Path] = ()) -> Operation:
         self.id = id or self.host.ulid()
-        submit = rebound(submitting.submit, Sending=self.parts.sending)
+        submit = rebound(submitting.submit, _carried=rebound(submitting._carried, Sending=self.parts.sending))
         return submit(self.world, self.custody, self.id, Payload(text, to), account=None, folder=None,
                       sources=[open_given(str(path)) for path in files], **({"again": True} if again else {}))
 
