@@ -19,22 +19,24 @@ Warn = Callable[[str], None]
 
 
 class CopyFolder:
-    """`cwd`: a descriptor of the working folder, closed once the folder is open; None where copies are switched off."""
+    """`cwd`: a descriptor of the working folder, closed once the folder is open; None where copies are switched off. `makes` False:
+    copies that are there already are kept up, none is made."""
 
-    def __init__(self, disk: Disk, cwd: int | None, warn: Warn) -> None:
+    def __init__(self, disk: Disk, cwd: int | None, warn: Warn, *, makes: bool = True) -> None:
         self._disk, self._cwd, self._warn = disk, cwd, warn
+        self.makes = makes
         self._fd: int | None = None
         self._warned = False
         self.reason: str | None = None  # why the folder cannot be used
 
     @classmethod
-    def here(cls, warn: Warn, disk: Disk | None = None) -> CopyFolder:
+    def here(cls, warn: Warn, disk: Disk | None = None, *, makes: bool = True) -> CopyFolder:
         """For the process's own working folder."""
         try:
             cwd: int | None = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError:
             cwd = None
-        return cls(disk or Disk(), cwd, warn)
+        return cls(disk or Disk(), cwd, warn, makes=makes)
 
     def open(self, *, create: bool) -> int | None:
         """The folder's descriptor; made (0700, with a .gitignore of one line) only with `create`."""
@@ -79,7 +81,7 @@ class CopyFolder:
             return False
 
     def _do(self, work: Callable[[int], None]) -> bool:
-        fd = self.open(create=True)
+        fd = self.open(create=self.makes)
         if fd is None:
             return False
         try:

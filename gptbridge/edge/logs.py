@@ -155,8 +155,10 @@ class LogFiles:
             data = self.raw(name)
         except Failure:
             return  # a canonical log that cannot be read never replaces a good copy
-        if self._copies is not None and data:
+        if self._copies is not None and self._copies.makes and data:
             self._copies.follow(self._home.need("logs"), f"{name}.log", data, transcript.loses)
+        elif data:
+            self.repair_copy(name, data)
 
     def repair_copy(self, name: str, data: bytes) -> None:
         """For readers: the copy that lies in the working folder, if one does, is brought up to the log's bytes `data`."""

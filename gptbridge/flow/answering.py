@@ -181,7 +181,8 @@ class Answering:
             self._listen()
         slug = REFUSALS.get(status, "site-changed")
         refusal = {"status": status, **_refusal(self._head)}
-        failure = Failure(slug, f"the site refused the message (HTTP {status}); it was not taken", "see the refusal in ask-gpt ops show")
+        failure = Failure(slug, f"the site refused the message (HTTP {status}); it was not taken",
+                          f"ask-gpt ops show {self._id} names the refusal")
         self._op = self._custody.fail(self._id, failure, nothing_left=True, refusal=refusal)
         recording.write_turn(self._w, self._op, self._prompt, None, state="failed", failure=failure, phase=self._turn.phase)
 

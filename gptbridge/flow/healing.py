@@ -99,6 +99,7 @@ def _seal(w: World, found: Swept, stuck: Container[str], heed: Heed) -> None:
                     if _is_free(w, places, name, heed) and w.logs.seal(name):
                         found.counts["sealed"] += 1
                         found.counts["interrupted"] += 1
+                        w.logs.copy(name)
             if (damage := w.logs.damage(name)) is not None:
                 found.strange.append(f"logs/{name}.log, {damage}; it was left as it is: restore it, or move it away and sweep again")
         except Failure as failure:

@@ -91,8 +91,8 @@ def command_line(args: list[str]) -> list[str]:
     if not words:
         if "--version" in found.options:
             return ["--version", *(o for o in found.options if o != "--version")]
-        if all(option in ("--json", "-q", "--quiet", "--help") for option in found.options):
-            return ["help", *(o for o in found.options if o != "--help")]
+        if all(option in ("--json", "-q", "--quiet", "--help", "-h") for option in found.options):
+            return ["help", *(o for o in found.options if o not in ("--help", "-h"))]
         raise Failure("usage", "there is no command; nothing was done", f"{PROGRAM} --help")
     if len(words) == 1 and (words[0] == "-" or any(char.isspace() for char in words[0])):
         return ["send", *args]

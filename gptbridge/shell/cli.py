@@ -82,7 +82,7 @@ def main(argv: list[str] | None = None, *, run_job: RunJob | None = None, run_lo
 def parse(line: list[str]) -> Request:
     """What the line asks for. The overview, the version and a plain `list` are known here, all else by typer's parser."""
     options = arguments.scan(line[1:]).options
-    if "--help" in options:
+    if "--help" in options or "-h" in options:
         return requests.Help(line[0], usage=True)
     if line[0] == "--version" and all(option in SPEECH for option in options):
         return requests.Version()
@@ -198,8 +198,7 @@ def help_text(request: requests.Help) -> str:
 
         parts.append(grammar.command_help(topic))
     if not parts:
-        known = (*arguments.COMMANDS, *topics.TOPICS)
-        raise Failure("usage", f"{arguments.named(topic)} is no topic; nothing was done", f"ask-gpt help {arguments.nearest(topic, known)}")
+        raise Failure("usage", f"{arguments.named(topic)} is no topic; nothing was done", "ask-gpt help lists the topics")
     return "\n".join(parts)
 
 

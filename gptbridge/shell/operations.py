@@ -76,6 +76,14 @@ def show_operation(request: OpsShow, store: Store, tty: bool) -> Reply:
     return reply
 
 
+def _refusal(op: Operation) -> str | None:
+    if op.refusal is None:
+        return None
+    code, clears = op.refusal.get("code"), op.refusal.get("clears_in")
+    text = f"HTTP {op.refusal.get('status')}" + (f", {code}" if code else "")
+    return text + (f", clears in {clears:g} s" if clears is not None else "")
+
+
 def _described(op: Operation) -> list[str]:
     """`name: value` lines; what is not known is left out."""
     facts = {
@@ -88,7 +96,7 @@ def _described(op: Operation) -> list[str]:
         "queued": op.queued_at, "dispatched": op.dispatched_at, "completed": op.completed_at,
         "uncertain since": op.uncertain_at if op.state is State.UNCERTAIN else None, "looked for": op.looked_at,
         "stop asked for": op.stop_at, "stop": op.stop_phase, "stopped by": op.stop, "front": op.front, "answer shown": op.shown_at,
-        "error": f"{op.error['slug']}: {op.error['message']}" if op.error else None, "fingerprint": op.fingerprint}
+        "error": f"{op.error['slug']}: {op.error['message']}" if op.error else None, "refusal": _refusal(op), "fingerprint": op.fingerprint}
     lines = [f"{name}: {value}" for name, value in facts.items() if value]
     for entry in op.history:
         because = f" ({entry['reason']})" if entry["reason"] else ""

@@ -16,26 +16,34 @@ from typing import Literal
 from xml.sax.saxutils import escape
 
 from gptbridge.core.errors import Failure
+from gptbridge.edge.browser_files import BROWSERS
 
 Kind = Literal["cron", "launchd", "systemd"]
 TEMPLATES: dict[Kind, str] = {"cron": "sweep.cron", "launchd": "sweep.plist", "systemd": "sweep.systemd"}
 # What decides which home, settings and browser a command uses. A timer has no desktop, hence headless unless the user chose otherwise.
-PASSED_ON = ("ASKGPT_HOME", "ASKGPT_SITE", "ASKGPT_DISPATCH_GAP", "ASKGPT_BROWSER", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "PATH")
+PASSED_ON = ("ASKGPT_HOME", "ASKGPT_SITE", "ASKGPT_DISPATCH_GAP", "ASKGPT_BROWSER", "XDG_STATE_HOME", "XDG_CONFIG_HOME")
 HEADLESS = "ASKGPT_HEADLESS"
 
 
 def text(kind: Kind, env: Mapping[str, str], *, unit: float) -> str:
     """The unit. `unit` in [0, 1) chooses the minute."""
-    chosen = {name: env[name] for name in PASSED_ON if env.get(name)} | {HEADLESS: env.get(HEADLESS) or "1"}
+    chosen = {name: env[name] for name in PASSED_ON if env.get(name)} | {"PATH": _path(env), HEADLESS: env.get(HEADLESS) or "1"}
     command = program()
     for name, value in (*chosen.items(), *(("the program's path", word) for word in command)):
-        if not value.isprintable() or (kind == "cron" and '"' in value and "'" in value):
+        if not value.isprintable():
             raise Failure("usage", f"{name} holds a character that no {kind} file can say; nothing was done", "use another path")
     template = Template(resources.files("gptbridge.data").joinpath(TEMPLATES[kind]).read_text(encoding="utf-8"))
     fill = {"cron": _cron, "systemd": _systemd, "launchd": _launchd}[kind]
     environment, line = fill(chosen, command)
     return template.substitute(environment=environment, command=line, minute=int(unit * 60),
                                log=escape(str(Path(env.get("HOME") or "/", "Library", "Logs", "ask-gpt-sweep.log"))))
+
+
+def _path(env: Mapping[str, str]) -> str:
+    """The folders of the path that hold a browser or its driver, and the usual two: a timer's own path may lack the first."""
+    programs = (*BROWSERS, "chromedriver")
+    holding = [folder for folder in env.get("PATH", "").split(":") if any(Path(folder, name).is_file() for name in programs)]
+    return ":".join(dict.fromkeys([*holding, "/usr/bin", "/bin"]))
 
 
 def program() -> list[str]:
@@ -45,9 +53,8 @@ def program() -> list[str]:
 
 
 def _cron(env: Mapping[str, str], command: Sequence[str]) -> tuple[str, str]:
-    """Cron takes everything behind `NAME=` as it stands, a pair of quotes aside; in a command `%` means a line break."""
-    quotes = {name: "'" if '"' in value else '"' for name, value in env.items()}
-    return "\n".join(f"{name}={quotes[name]}{value}{quotes[name]}" for name, value in env.items()), shlex.join(command).replace("%", r"\%")
+    """All in the command, since a line `NAME=` of its own would change every job below it; there `%` means a line break."""
+    return "", shlex.join(["env", *(f"{name}={value}" for name, value in env.items()), *command]).replace("%", r"\%")
 
 
 def _systemd(env: Mapping[str, str], command: Sequence[str]) -> tuple[str, str]:

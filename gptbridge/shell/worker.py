@@ -96,7 +96,7 @@ def run(sock: socket.socket, job: Job, config: Config, env: Mapping[str, str], *
     code = 1
     try:
         caller = FrontSocket(sock)
-        copies = _leave(caller)
+        copies = _leave(caller, makes_copies=job.command in ("send", "resume", "download-attachments"))
         afterwards = ExitStack()  # what nobody waits for
         end = _work(caller, job, config, env, copies, operation_id, folder, open_browser, afterwards)
         caller.last({"type": "end", **end})
@@ -106,14 +106,14 @@ def run(sock: socket.socket, job: Job, config: Config, env: Mapping[str, str], *
         os._exit(code)
 
 
-def _leave(caller: FrontSocket) -> CopyFolder:
+def _leave(caller: FrontSocket, *, makes_copies: bool) -> CopyFolder:
     """Out of the caller's session, terminal, pipes and folder, before anything else is opened."""
     os.setsid()
     os.umask(0o077)
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, caller.terminated)
-    copies = CopyFolder.here(lambda text: caller.emit({"type": "warning", "message": text}))
+    copies = CopyFolder.here(lambda text: caller.emit({"type": "warning", "message": text}), makes=makes_copies)
     os.chdir("/")
     null = os.open(os.devnull, os.O_RDWR)
     for fd in (0, 1, 2):
@@ -126,9 +126,7 @@ def _work(caller: FrontSocket, job: Job, config: Config, env: Mapping[str, str],
           folder: str | None, open_browser: OpenBrowser | None, afterwards: ExitStack) -> dict[str, Any]:
     w: World | None = None
     try:
-        w = world(env, config, caller, copies if job.command in ("send", "resume", "download-attachments") else None,
-                  purpose=f"ask-gpt {job.command}",
-                  open_browser=open_browser)
+        w = world(env, config, caller, copies, purpose=f"ask-gpt {job.command}", open_browser=open_browser)
         afterwards.callback(w.ledger.keep)
         if job.command == "sweep":
             return _sweep(w, job)

@@ -337,6 +337,10 @@ def test_the_options_of_a_command(line: Line, command: str) -> None:
     assert not line.jobs
 
 
+def test_the_short_form_of_help(line: Line) -> None:
+    assert line("-h")[:2] == line("--help")[:2] and line("list", "-h")[:2] == line("list", "--help")[:2]
+
+
 def test_what_is_not_there_yet_is_not_listed(line: Line) -> None:
     pages = [line("--help")[1], *(line(command, "--help")[1] for command in COMMANDS)]
     for word in ("--model", "--effort", "--live", "--events",

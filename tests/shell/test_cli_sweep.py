@@ -50,6 +50,18 @@ def test_a_killed_send_is_brought_home(desk: Desk) -> None:
     assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, b"", b"") and len(desk.sends) == 1
 
 
+def test_a_copy_that_lies_in_the_folder_is_kept_up(desk: Desk) -> None:
+    """Whoever reads nothing but the folder finds the answer there: one that its command was killed for, too."""
+    assert desk.run("send", "the first words").returncode == 0
+    conversation = desk.sends[0]["conversation_id"]
+    copy = desk.work / "ask-gpt" / f"{conversation}.log"
+    log = desk.home / "logs" / copy.name
+    copy.write_bytes(copy.read_bytes()[:-40])  # as a killed command leaves it
+    log.write_bytes(log.read_bytes()[:-40])
+    assert desk.run("sweep").returncode == 0
+    assert copy.read_bytes() == log.read_bytes() and copy.read_bytes().endswith(b" -->\n")
+
+
 def test_a_killed_send_that_never_left_needs_a_person_after_a_while(desk: Desk) -> None:
     operation = desk.wreck("words that stay", "click")
     found = desk.document("sweep")

@@ -25,18 +25,19 @@ def sections(text: str) -> dict[str, str]:
 
 def test_cron_runs_this_installation_every_hour_and_after_a_start() -> None:
     lines = units.text("cron", ENV, unit=0.5).splitlines()
-    told = dict(line.split("=", 1) for line in lines if "=" in line and not line.startswith("#"))
-    assert {name: value[1:-1] for name, value in told.items()} == PASSED and told["ASKGPT_HOME"][0] == "'"
     hourly = next(line for line in lines if line.startswith("30 "))
     assert hourly.split(None, 5)[:5] == ["30", "*", "*", "*", "*"]
-    assert shlex.split(hourly.split(None, 5)[5].replace(r"\%", "%")) == units.program()
+    words = shlex.split(hourly.split(None, 5)[5].replace(r"\%", "%"))
+    assert words[0] == "env" and dict(word.split("=", 1) for word in words[1:-1]) == PASSED and words[-1:] == units.program()
+    assert not any(line[0].isalpha() for line in lines), "nothing changes the jobs below it"
     assert any(line.startswith("@reboot ") for line in lines)
     assert Path(units.program()[0]).is_file()
 
 
 @pytest.mark.parametrize("unit", [0.0, 0.9999])
 def test_the_minute_is_one_of_the_hour(unit: float) -> None:
-    minutes = [line.split()[0] for line in units.text("cron", ENV, unit=unit).splitlines() if line.endswith("sweep") and line[0].isdigit()]
+    lines = units.text("cron", ENV, unit=unit).splitlines()
+    minutes = [line.split()[0] for line in lines if line[0].isdigit()]
     assert minutes == [str(int(unit * 60))]
 
 
@@ -70,8 +71,6 @@ def test_what_a_file_cannot_say_is_refused() -> None:
         with pytest.raises(Failure) as caught:
             units.text(kind, ENV | {"ASKGPT_HOME": "/a\nb"}, unit=0.0)  # type: ignore[arg-type]
         assert caught.value.slug == "usage" and "ASKGPT_HOME" in caught.value.message
-    with pytest.raises(Failure):
-        units.text("cron", ENV | {"ASKGPT_HOME": "/a'b\"c"}, unit=0.0)
 
 
 def test_the_command_prints_it_and_does_nothing_else(tmp_path: Path) -> None:
@@ -79,7 +78,7 @@ def test_the_command_prints_it_and_does_nothing_else(tmp_path: Path) -> None:
 
     seed = Seed(tmp_path / "home")
     done = seed.run("sweep", "--print-unit", "cron")
-    assert done.returncode == 0 and f'ASKGPT_HOME="{seed.path}"' in done.stdout.decode() and done.stderr == b""
+    assert done.returncode == 0 and f'ASKGPT_HOME={seed.path} ' in done.stdout.decode() and done.stderr == b""
     assert seed.document("sweep", "--print-unit", "systemd")["unit"].startswith("# File 1 of 2")
     assert seed.run("sweep", "--print-unit", "atd").returncode == 2
     assert seed.run("sweep", "--print-unit", "cron", "--offline").returncode == 2
