@@ -10,7 +10,7 @@ A bootstrap is unfinished from `begun` until a `finished` that is complete. Pure
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from gptbridge.core import registry
@@ -122,7 +122,7 @@ def rows(known: Mapping[str, Conversation], items: Sequence[Listed], account: st
 
 
 def retitled(old: Conversation, title: str) -> Conversation:
-    return Conversation(old.account, old.conversation_id, title, old.url, False, old.created_at, None, old.origin)
+    return replace(old, title=title, provisional=False)
 
 
 def arranged(records: Records) -> list[Row] | None:

@@ -54,6 +54,14 @@ class Log:
     torn: bool
     newer: bool
 
+    @property
+    def damage(self) -> str | None:
+        """What is not as it was written, in a few words; a torn end, which heals, is no damage."""
+        if self.newer or not self.problems or (self.torn and len(self.problems) == 1):
+            return None
+        first, more = self.problems[0], len(self.problems) - 1 - self.torn
+        return f"line {first.line}: {first.what}" + (f" (and {more} more)" if more > 0 else "")
+
 
 class Mark(NamedTuple):
     """An end mark: the offsets of the LF before it and behind its own LF, and its words. `whole`: its own sum is right, or it has none."""

@@ -14,6 +14,7 @@ from typing import Any
 
 GAP_S = 60.0
 SPREAD = 1.25
+READS_S = 2.0
 TURN_S = 10.0  # one that does not take its turn within this time is passed over
 COMMIT_TO_CLICK_S = 30.0
 CLICK_TO_REQUEST_S = 30.0
@@ -56,6 +57,11 @@ class Gap:
     @property
     def longest(self) -> float:
         return self.shortest * SPREAD
+
+    @property
+    def between_reads(self) -> float:
+        """Seconds that whoever reads more than once lets pass between two reads of the site; none where there is no gap (loopback)."""
+        return READS_S if self.shortest else 0.0
 
     def draw(self, unit: float) -> float:
         return self.shortest + (self.longest - self.shortest) * unit

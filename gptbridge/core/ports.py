@@ -81,6 +81,10 @@ class Ledger(Protocol):
         and no record is known to have lost some. Failure("state-corrupt") where that is so."""
         ...
 
+    def seal(self) -> bool:
+        """Close a torn end that a dead writer left, as the next append would; True when there was one."""
+        ...
+
     def prune(self, ended_before: float, limit: int) -> Sequence[str]:
         """Forget at most `limit` operations whose turn ended before that time, oldest first, in one hold of the lock; their ids."""
         ...
@@ -118,6 +122,10 @@ class Registry(Protocol):
 
     def check(self) -> None:
         """Failure("state-corrupt") where the file is damaged or of a newer version."""
+        ...
+
+    def seal(self) -> bool:
+        """Close a torn end that a dead writer left, as the next append would; True when there was one. Failures as of `check`."""
         ...
 
     def accept_loss(self, because: str) -> bool:
@@ -208,10 +216,6 @@ class Logs(Protocol):
 
     def seal(self, name: str) -> bool:
         """Heal a torn end, under the conversation's lock; True when there was one."""
-        ...
-
-    def damage(self, name: str) -> str | None:
-        """What of this log is not as it was written, in a few words, or None; a torn end, which heals, is no damage."""
         ...
 
     def copy(self, name: str) -> None:

@@ -1,8 +1,9 @@
 """What the registry of conversations means: one record per line, the latest of an id counts, an id never changes its account.
 
 Format `ask-gpt-registry/1`; fields `account`, `conversation_id`, `title`, `provisional`, `url`, `created_at`, `origin` (`own`,
-`bootstrap`, `imported`) and `at`, the time of the record. Pure; an account conflict
-is `Failure("state-corrupt")`.
+`bootstrap`, `imported`) and `at`, the time of the record; where its turns were read, also `read_at`, the site's time of the last change
+that the log has, and `lacking`, the numbers of turns that stand there unfinished, since the site had no more of them. Pure; an account
+conflict is `Failure("state-corrupt")`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ TITLE_CODE_POINTS = 80
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """A registered conversation; times are RFC 3339 strings; `title` may be provisional (the prompt's first line)."""
+    """A registered conversation; times are RFC 3339 strings; `title` may be provisional (the prompt's first line). `read_at`: how far its
+    log goes, by the site's own clock; None: nobody has looked since it was begun. `lacking`: turns of the log that the site could not
+    complete then."""
 
     account: str
     conversation_id: str
@@ -35,11 +38,19 @@ class Conversation:
     created_at: str | None = None
     updated_at: str | None = None
     origin: str = "own"
+    read_at: str | None = None
+    lacking: tuple[int, ...] = ()
+
+    @property
+    def known_to(self) -> str | None:
+        """The site's time of the newest change that is known: read, or seen in its list when it was imported."""
+        return self.read_at if self.read_at is not None or self.origin == "own" else self.updated_at
 
     def fields(self) -> dict[str, Any]:
         """The record without `at`, which the writer adds."""
         return {"account": self.account, "conversation_id": self.conversation_id, "title": self.title, "provisional": self.provisional,
-                "url": self.url, "created_at": self.created_at, "origin": self.origin}
+                "url": self.url, "created_at": self.created_at, "origin": self.origin,
+                **({"read_at": self.read_at} if self.read_at is not None else {}), **({"lacking": self.lacking} if self.lacking else {})}
 
     def document(self) -> dict[str, Any]:
         """As `conversations[]` and `list --export` give it."""
@@ -61,7 +72,8 @@ def read(fields: Mapping[str, Any]) -> Conversation | None:
     return Conversation(
         account=str(fields["account"]), conversation_id=str(fields["conversation_id"]), title=str(fields.get("title") or ""),
         url=fields.get("url"), provisional=bool(fields.get("provisional")), created_at=fields.get("created_at"),
-        updated_at=fields.get("at"), origin=str(fields.get("origin", "own")))
+        updated_at=fields.get("at"), origin=str(fields.get("origin", "own")), read_at=fields.get("read_at"),
+        lacking=tuple(fields.get("lacking") or ()))
 
 
 class Glance(NamedTuple):

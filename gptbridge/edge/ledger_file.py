@@ -105,6 +105,15 @@ class LedgerFile:
                 self._warn(f"{NAME}: sealed a torn end of {appended.sealed} bytes that a dead writer left; nothing acknowledged was lost")
             return self._fold(self._journal.seen)
 
+    def seal(self) -> bool:
+        assert self._lock is not None
+        with self._lock.hold():
+            scan = self._read()
+            self._refuse_loss(self._fold(scan))
+            if not scan.torn_size or scan.next_seq == 1:  # before the first record there is nothing that a seal could protect
+                return False
+            return self._journal.append_all([], expect=scan.next_seq, despite_damage=True).sealed > 0
+
     def begin(self) -> None:
         assert self._lock is not None
         with self._lock.hold():

@@ -140,14 +140,6 @@ class LogFiles:
         self._write(name, b"", size, tail.keep, tail.seal)
         return True
 
-    def damage(self, name: str) -> str | None:
-        data = self.raw(name)
-        log = None if data is None else transcript.parse(data)
-        if log is None or log.newer or not log.problems or (log.torn and len(log.problems) == 1):
-            return None
-        first, more = log.problems[0], len(log.problems) - 1 - log.torn
-        return f"line {first.line}: {first.what}" + (f" (and {more} more)" if more > 0 else "")
-
     # Copies
 
     def copy(self, name: str) -> None:

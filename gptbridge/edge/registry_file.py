@@ -106,6 +106,14 @@ class RegistryFile:
     def check(self) -> None:
         self._sound()
 
+    def seal(self) -> bool:
+        assert self._lock is not None
+        with self._lock.hold():
+            scan = self._sound()
+            if not scan.torn_size or scan.next_seq == 1:
+                return False
+            return self._journal.append_all([], expect=scan.next_seq, despite_damage=True).sealed > 0
+
     def accept_loss(self, because: str) -> bool:
         assert self._lock is not None
         with self._lock.hold():

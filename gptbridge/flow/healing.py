@@ -53,15 +53,28 @@ class Swept:
         self.failure = self.failure or failure
 
 
-def heal(w: World, custody: Custody, found: Swept, heed: Heed) -> bool:
-    """The offline part, in order; whether conversations can be brought home after it."""
+@dataclass(slots=True)
+class Healed:
+    """What the offline part leaves to the rest. `registry`: it can be written, so conversations can be brought home. `lacking`: by log, the
+    turns that stand there unfinished; `unusable`: logs that are damaged or of a newer version."""
+
+    registry: bool = False
+    lacking: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    unusable: set[str] = field(default_factory=set)
+
+
+def heal(w: World, custody: Custody, found: Swept, heed: Heed) -> Healed:
+    """The offline part, in order."""
+    healed = Healed()
     stuck = _tidy(w, found)  # first: one that stands at the name of a lock or a log would break off all that follows
+    found.counts["sealed"] += w.ledger.seal()
     found.counts["recovered"] = len(custody.recover())
-    _seal(w, found, stuck, heed)
+    _seal(w, found, healed, stuck, heed)
     _prune(w, found, heed)
     w.host.remove_stale_temps(w.clock.now().wall)
     _look_once(w, custody)
-    return _has_registry(w, found)
+    healed.registry = _has_registry(w, found)
+    return healed
 
 
 def _tidy(w: World, found: Swept) -> set[str]:
@@ -81,13 +94,14 @@ def _has_registry(w: World, found: Swept) -> bool:
     """Without it no conversation could be brought home; what needs no registry is done all the same."""
     try:
         w.registry.check()
+        found.counts["sealed"] += w.registry.seal()
         return True
     except Failure as failure:
         found.fails(failure)
         return False
 
 
-def _seal(w: World, found: Swept, stuck: Container[str], heed: Heed) -> None:
+def _seal(w: World, found: Swept, healed: Healed, stuck: Container[str], heed: Heed) -> None:
     """Torn ends are healed; a log that is damaged elsewhere is said and left as it is."""
     for name in w.logs.names():
         heed()
@@ -100,10 +114,17 @@ def _seal(w: World, found: Swept, stuck: Container[str], heed: Heed) -> None:
                         found.counts["sealed"] += 1
                         found.counts["interrupted"] += 1
                         w.logs.copy(name)
-            if (damage := w.logs.damage(name)) is not None:
+            log = w.logs.read(name)
+            if log is None:
+                continue
+            if numbers := recording.lacking(log):
+                healed.lacking[name] = numbers
+            if (damage := log.damage) is not None:
+                healed.unusable.add(name)
                 found.strange.append(f"logs/{name}.log, {damage}; it was left as it is: restore it, or move it away and sweep again")
         except Failure as failure:
             if failure.slug != "busy":  # busy: its worker lives and writes it
+                healed.unusable.add(name)
                 found.fails(failure)
 
 
@@ -135,9 +156,9 @@ def _prune(w: World, found: Swept, heed: Heed) -> None:
 
 
 def _look_once(w: World, custody: Custody) -> None:
-    """An uncertain operation without a recorded id: there is nothing to look for, and that is what a look can say."""
+    """An uncertain operation without a recorded id or a conversation: there is nothing to look for, and that is what a look can say."""
     for op in w.ledger.view().uncertain():
-        if not op.message_ids() and op.looked_at is None:
+        if not op.message_ids() and op.kind != "resume" and op.looked_at is None:
             note_look(w, custody, op, "no message id is recorded: nothing to look for")
 
 

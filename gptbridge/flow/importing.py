@@ -23,7 +23,6 @@ from gptbridge.core.listing import Listed, ListPage
 from gptbridge.core.ports import Page, World
 from gptbridge.flow import reading
 
-PAUSE_S = 2.0  # between two reads of the list
 OVERLAP = 5  # entries that a page has in common with the one before
 READS = 2000  # in one run
 TOPS = 5  # how often the top is read again while it changes under the reading
@@ -159,7 +158,7 @@ class _Bootstrap:
     def _ask(self, at: int) -> ListPage:
         self._heed()
         if self._reads:
-            self._w.clock.sleep(PAUSE_S if self._w.settings.gap.shortest else 0.0)
+            self._w.clock.sleep(self._w.settings.gap.between_reads)
         if self._reads >= READS:
             raise Failure("site-changed", f"the site's list of conversations has no end after {READS} reads", "run it again later")
         self._reads += 1

@@ -3,9 +3,9 @@
 For an operation it gives the answer to that very message, found by its recorded id; for a conversation its last turn, whoever began it.
 An uncertain operation whose message is seen becomes accepted here, with its evidence. Hydration never changes a state by itself.
 
-Pace: a bare `resume` of a conversation reads its JSON once, nothing else; looking for a new conversation's message reads at most 10, a
-second apart (reconciling.py); a sweep reads at most 20 a run, a second apart (upkeep.py). A refusal for too many requests ends it, and
-nothing is read again because it was refused.
+Pace: a bare `resume` of a conversation reads its JSON once, nothing else; looking for a new conversation's message reads at most 10
+(reconciling.py); a sweep reads at most 20 a run (hydrating.py); two reads are apart as core/pacing.py says. A refusal for too many requests
+ends it, and nothing is read again because it was refused.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _look(w: World, custody: Custody, op: Operation | None, conversation_id: str
         left = max(until - w.clock.now().boottime, 0.0)
         expected = op.account if op is not None else None
         if conversation_id is not None:
-            expected = _bound_account(w, conversation_id)
+            expected = bound_account(w, conversation_id)
             try:
                 places.enter_context(w.locks.conversation(conversation_id, wait_s=left, heed=heed))
             except Failure as failure:
@@ -124,7 +124,7 @@ def reader(w: World, places: ExitStack, heed: Callable[[], None], *, wait_s: flo
 def entered(w: World, places: ExitStack, conversation_id: str, heed: Callable[[], None], until: float) -> tuple[Page, str]:
     """The conversation's lock, then a page that only reads, signed in as the account that the conversation belongs to; both are waited for
     until that moment (boottime). Unknown to registry and ledger: refused before any browser."""
-    expected = _bound_account(w, conversation_id)
+    expected = bound_account(w, conversation_id)
     places.enter_context(w.locks.conversation(conversation_id, wait_s=max(until - w.clock.now().boottime, 0.0), heed=heed))
     page, account = reader(w, places, heed, wait_s=max(until - w.clock.now().boottime, 0.0))
     _check_account(expected, account)
@@ -138,8 +138,9 @@ def _check_account(expected: str | None, account: str) -> None:
 
 
 def catch_up(w: World, custody: Custody, page: reconciling.Reader, conversation_id: str, account: str, *,
-             actor: Actor) -> tuple[SiteConversation, list[str]]:
+             actor: Actor, listed_at: float | None = None) -> tuple[SiteConversation, list[str]]:
     """Read one conversation and bring everything of ours up to it: rows, log, registry, copy; the ids of the turns that were added.
+    `listed_at`: the time of its last change in the site's list, for which it is read.
 
     The caller holds the conversation's lock. Rows of live workers are left alone: they see more than this.
     """
@@ -153,7 +154,7 @@ def catch_up(w: World, custody: Custody, page: reconciling.Reader, conversation_
         # A crash between the receipt and the registry row must not leave a conversation of ours unknown.
         recording.register(w, conversation_id, account, site.title or "", site.created_at or w.clock.now().wall)
     added = recording.hydrate(w, site, conversation_id, account, view)
-    recording.retitle(w, conversation_id, site.title)
+    recording.note_read(w, site, conversation_id, listed_at)
     w.logs.copy(conversation_id)
     return site, added
 
@@ -243,7 +244,7 @@ def _verdict(turn: SiteTurn, now: float) -> tuple[str, str | None]:
             return "answer-lost", None
 
 
-def _bound_account(w: World, conversation_id: str) -> str:
+def bound_account(w: World, conversation_id: str) -> str:
     """Whose conversation it is: by the registry, or by an accepted operation of ours whose registry row a crash left out."""
     registered = w.registry.get(conversation_id)
     if registered is not None:

@@ -23,7 +23,6 @@ from gptbridge.flow.custody import Receipt
 
 READS = 10
 BEFORE_S, AFTER_S = 120.0, 600.0
-PAUSE_S = 1.0
 LISTED, PAGES = 28, 10  # what the page itself asks for, and how often at most
 
 
@@ -54,9 +53,10 @@ def receipt(op: Operation, sighting: Sighting) -> Receipt:
     return Receipt(sighting.conversation_id, op.user_message_id or found.message_id, found.turn_id or found.message_id)
 
 
-def find(w: World, page: Reader, op: Operation, *, reads: int = READS, pause_s: float = PAUSE_S,
-         heed: Callable[[], None] = lambda: None) -> Sighting | None:
-    """The conversation that holds one of the operation's recorded ids, or None: not there now, which is no proof that it never left."""
+def find(w: World, page: Reader, op: Operation, *, reads: int = READS,
+         pause_s: float | None = None, heed: Callable[[], None] = lambda: None) -> Sighting | None:
+    """The conversation that holds one of the operation's recorded ids, or None: not there now, which is no proof that it never left.
+    `pause_s`: between two reads, where the page does not pause by itself."""
     if not op.message_ids():
         return None
     begun = {o.conversation_id for o in w.ledger.view().operations.values()
@@ -66,7 +66,7 @@ def find(w: World, page: Reader, op: Operation, *, reads: int = READS, pause_s: 
             break
         heed()
         if number:
-            w.clock.sleep(pause_s if w.settings.gap.shortest else 0.0)
+            w.clock.sleep(w.settings.gap.between_reads if pause_s is None else pause_s)
         try:
             document = page.conversation(candidate)
         except Failure as failure:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gptbridge.core import attachments, brought
@@ -17,7 +17,7 @@ from gptbridge.core.brought import Brought
 from gptbridge.core.conversation import UNREADABLE, SiteConversation, SiteTurn
 from gptbridge.core.errors import Failure
 from gptbridge.core.importing import retitled
-from gptbridge.core.ledger import Operation, View, rfc3339
+from gptbridge.core.ledger import Operation, View, epoch_seconds, rfc3339
 from gptbridge.core.lifecycle import State
 from gptbridge.core.listing import real_title
 from gptbridge.core.ports import Rendered, World
@@ -108,8 +108,7 @@ def hydrate(w: World, site: SiteConversation, conversation_id: str, account: str
         # A block that was only begun may know our message by the id that it had before the site renamed it.
         names = (key, *map(_key, turn.node_ids), *(sorted(op.message_ids()) if op is not None else ()))
         seen = next((known[name] for name in names if name in known), None)
-        # An answer whose prompt the site does not give now is no whole turn either.
-        unfinished = turn.state in UNFINISHED or turn.user_message_id is None or (turn.answer is None and turn.state == "empty")
+        unfinished = is_unfinished(turn)
         if unfinished and (turn is site.turns[-1]) and may_go_on(turn, w.clock.now().wall):
             continue
         if seen is not None and not seen.lacks(turn, unfinished):
@@ -187,6 +186,11 @@ def _whole_log(w: World, conversation_id: str) -> dict[str, Known]:
     return known_turns(w.logs.read(conversation_id))
 
 
+def is_unfinished(turn: SiteTurn) -> bool:
+    """An answer whose prompt the site does not give now is no whole turn either."""
+    return turn.state in UNFINISHED or turn.user_message_id is None or (turn.answer is None and turn.state == "empty")
+
+
 def may_go_on(turn: SiteTurn, now: float) -> bool:
     """Whether more may come to the newest turn: its answer is being written, or a young prompt has none yet. The site keeps some replies
     that died as if they were being written for ever."""
@@ -241,6 +245,33 @@ def receipt_of(view: View, key: str) -> Operation | None:
     return op if op is not None and op.state in (State.ACCEPTED, State.COMPLETED) else None
 
 
+def replaced(log: Log) -> frozenset[str]:
+    """The numbers of turns whose place a later one takes."""
+    return frozenset(number for block in log.blocks if (number := block.attr("supersedes")) is not None)
+
+
+def lacking(log: Log | None) -> tuple[int, ...]:
+    """The numbers of the turns that stand there unfinished and have no whole one beside them."""
+    if log is None:
+        return ()
+    known, gone = known_turns(log), replaced(log)
+    open_ones = (b for b in log.blocks if b.kind == "turn" and b.state in UNFINISHED and str(b.number) not in gone)
+    keyed = ((block.number, known.get((block.attr("user") or "").lower())) for block in open_ones)
+    return tuple(number for number, seen in keyed if seen is None or seen.state in UNFINISHED)
+
+
+def look_alikes(log: Log | None, op: Operation, view: View, since: float) -> tuple[int, ...]:
+    """The numbers of turns with an operation's very text that nothing binds to any operation, from `since` (epoch seconds) on: hints for
+    a person, and no proof of anything (HY-12)."""
+    if log is None:
+        return ()
+    gone = replaced(log)
+    free = (block for block in log.blocks if block.kind == "turn" and block.attr("op") is None and str(block.number) not in gone
+            and epoch_seconds(block.at) >= since and view.by_message(block.attr("user") or "") is None)
+    return tuple(block.number for block in free if (text := block.section("prompt")) is not None
+                 and hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest() == op.prompt_sha256)
+
+
 def turn_of(log: Log | None, op: Operation) -> Block | None:
     """The block that holds an operation's turn: by its own id, else by its receipt; a whole one before an interrupted one."""
     turns = [block for block in (log.blocks if log is not None else ()) if block.kind == "turn"]
@@ -262,6 +293,34 @@ def retitle(w: World, conversation_id: str, title: str | None) -> None:
     known, title = w.registry.get(conversation_id), real_title(title)
     if known is not None and title is not None and (known.provisional or known.title != title):
         w.registry.put(retitled(known, title))
+
+
+def note_read(w: World, site: SiteConversation, conversation_id: str, listed_at: float | None) -> None:
+    """In one row: the site's title, and how far this reading went, so that it need not be done again before the site has more.
+
+    Not while a turn is left out that may still grow. Nothing is written where nothing is new.
+    """
+    known = w.registry.get(conversation_id)
+    if known is None:
+        return
+    now = w.clock.now().wall
+    if site.turns and is_unfinished(site.turns[-1]) and may_go_on(site.turns[-1], now):
+        retitle(w, conversation_id, site.title)
+        return
+    times = [rfc3339(at) for at in (site.updated_at, listed_at) if at is not None]
+    read_at = max([*times, *filter(None, [known.read_at])], default=None) or rfc3339(site.created_at or now)
+    title = real_title(site.title)
+    found = retitled(known, title) if title is not None else known
+    found = replace(found, read_at=read_at, lacking=lacking(w.logs.read(conversation_id)))
+    if found != known:
+        w.registry.put(found)
+
+
+def note_gone(w: World, conversation_id: str, unfinished: tuple[int, ...]) -> None:
+    """The site does not have it: what is unfinished in its log will not get more."""
+    known = w.registry.get(conversation_id)
+    if known is not None and known.lacking != unfinished:
+        w.registry.put(replace(known, lacking=unfinished))
 
 
 def _plain(ident: str | None) -> str | None:

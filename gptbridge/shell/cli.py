@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     RunJob = Callable[[Job, Output], int]
     RunLogin = Callable[[bool, Output], int]
 SPEECH = ("--json", "-q", "--quiet")
+NO_HOME = (type(None), requests.Help, requests.Version, requests.Practice, requests.PrintUnit)  # what says nothing about any home
+READING = (requests.List, requests.Show, requests.OpsList, requests.OpsShow)
 
 
 def main(argv: list[str] | None = None, *, run_job: RunJob | None = None, run_login: RunLogin | None = None,
@@ -34,49 +36,60 @@ def main(argv: list[str] | None = None, *, run_job: RunJob | None = None, run_lo
     args = list(sys.argv[1:] if argv is None else argv)
     look = arguments.scan(args)
     terminal = Terminal(quiet=look.quiet)
-    command = look.command or "ask-gpt"
     env = os.environ if environ is None else environ
+    store = Store(env)
+    code, request = _ended(args, look, terminal, store, run_job, run_login)
+    if not look.quiet and not isinstance(request, NO_HOME):
+        # What a reading command has read is read once; all others may have changed it meanwhile.
+        _remind(store if isinstance(request, READING) else Store(env), terminal)
+    return code
+
+
+def _ended(args: list[str], look: arguments.Scan, terminal: Terminal, store: Store, run_job: RunJob | None,
+           run_login: RunLogin | None) -> tuple[int, Request | None]:
+    """The exit code, and what was asked for; None where the line says nothing that could be asked."""
+    command = look.command or "ask-gpt"
     started = False
+    request: Request | None = None
     try:
         if sys.platform == "win32":
             raise Failure("bad-config", "ask-gpt runs on Linux and macOS, not on Windows; nothing was sent")
         line = arguments.command_line(arguments.decoded(args))
         command = line[0].lstrip("-")
         request = parse(line)
-        store = Store(env)
         if isinstance(request, requests.Send | requests.Resume):
             from gptbridge.shell import asking
 
             job = asking.job(request, store, terminal)
             started = job.sends
-            return _worked(job, _output(look), run_job)
+            return _worked(job, _output(look), run_job), request
         if isinstance(request, requests.Sweep | requests.Bootstrap | requests.Download):
-            return _worked(_job(request, store), _output(look), run_job)
+            return _worked(_job(request, store), _output(look), run_job), request
         if isinstance(request, requests.Doctor):
             from gptbridge.shell import doctor
 
-            return doctor.run(_output(look), env=env)
+            return doctor.run(_output(look), env=store.environ), request
         if isinstance(request, requests.Login):
             if run_login is None:
                 from gptbridge.shell import login
 
                 run_login = login.run
-            return run_login(request.quit, _output(look))
+            return run_login(request.quit, _output(look)), request
         if isinstance(request, requests.Practice) and not request.names:
-            return _practice(request, look.json, terminal)
+            return _practice(request, look.json, terminal), request
         reply = _reply(request, store, terminal.tty)
-        return _said(reply, store, look.json, terminal)
+        return _said(reply, store, look.json, terminal), request
     except Failure as failure:
-        return _failed(command, failure, look.json, terminal)
+        return _failed(command, failure, look.json, terminal), request
     except KeyboardInterrupt:
         interrupted = Failure("interrupted", "interrupted" if started else "interrupted; nothing was sent")
-        return _failed(command, interrupted, look.json, terminal, started)
+        return _failed(command, interrupted, look.json, terminal, started), request
     except Exception as error:
         from gptbridge.edge.reports import write_bug
 
-        sentence = write_bug(env, error, command, look.options)
+        sentence = write_bug(store.environ, error, command, look.options)
         hint = "ask-gpt ops list says what became of the message" if started else ""
-        return _failed(command, Failure("bug", sentence, hint), look.json, terminal, started)
+        return _failed(command, Failure("bug", sentence, hint), look.json, terminal, started), request
 
 
 def parse(line: list[str]) -> Request:
@@ -219,8 +232,6 @@ def _said(reply: Reply, store: Store, as_json: bool, terminal: Terminal) -> int:
         terminal.put(reply.data)
     for warning in reply.warnings:
         terminal.note(f"warning: {warning}")
-    if reads:
-        _uncertain(store, terminal)
     if reply.failure is not None:
         terminal.error(reply.failure)
         return reply.failure.exit.code
@@ -243,14 +254,13 @@ def _trouble(store: Store) -> list[str]:
     return said
 
 
-def _uncertain(store: Store, terminal: Terminal) -> None:
-    """The one line about operations of which nobody knows whether they left (RP-14)."""
-    if terminal.quiet:
-        return
+def _remind(store: Store, terminal: Terminal) -> None:
+    """The one line about operations of which nobody knows whether they left, as they are now (RP-14): the last of every command that has to
+    do with a home, however it ended."""
     try:
         uncertain = store.readable[0].uncertain()
-    except Failure:
-        return  # `_trouble` has said it
+    except (Failure, OSError):
+        return  # a ledger that cannot be read takes nothing from what was done, and is told by what needs it
     if uncertain:
         from gptbridge.core.result import sweep_line
 

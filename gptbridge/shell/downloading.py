@@ -9,7 +9,7 @@ from typing import Any
 
 from gptbridge.core import brought
 from gptbridge.core.errors import Failure
-from gptbridge.core.result import Outcome, sweep_line
+from gptbridge.core.result import Outcome
 from gptbridge.edge.copies import CopyFolder
 from gptbridge.shell.front import Front, report
 from gptbridge.shell.terminal import exact, line_text
@@ -38,12 +38,10 @@ class DownloadFront(Front):
                           files=came)
         if end.get("warning"):
             outcome.warnings.append(str(end["warning"]))
-        uncertain = None
         try:
             found = files(self._env, copies=CopyFolder.here(lambda text: None))
             outcome.conversation = found.registry.get(conversation_id or "")
             outcome.log, outcome.log_canonical = found.logs.paths(conversation_id or "")
-            uncertain = sweep_line(found.ledger.view().uncertain())
         except Failure:
             pass  # the end of the work is told all the same
         for one in came:
@@ -51,4 +49,4 @@ class DownloadFront(Front):
                 self._file(f"{one.status}: {one.path}")
         if not came and failure is None:
             self._terminal.note("the conversation holds no file that the model made")
-        return report(outcome, self._output, site=self._config.settings.site, said=self._shown, answer=False, uncertain=uncertain)
+        return report(outcome, self._output, site=self._config.settings.site, said=self._shown, answer=False)

@@ -20,7 +20,7 @@ from typing import Any
 from gptbridge.core import brought
 from gptbridge.core.errors import Failure
 from gptbridge.core.operation import check_id
-from gptbridge.core.result import Outcome, document, sweep_line
+from gptbridge.core.result import Outcome, document
 from gptbridge.edge.config import Config, load
 from gptbridge.edge.copies import CopyFolder
 from gptbridge.edge.host import Host
@@ -86,7 +86,6 @@ class Front:
         self._accepted = False
         self._shown: set[str] = set()
         self._warnings: list[str] = []
-        self._uncertain: str | None = None
         self._signal: int | None = None
         self._asked_at: float | None = None
         self._wake, self._woken = os.pipe()
@@ -209,7 +208,7 @@ class Front:
             sent = self._admitted and (self._dispatched_at is not None or self._end is None)
             outcome = Outcome(self._job.command, "uncertain", failure) if sent else known.outcome_after(self._job, self._env, failure)
         outcome.warnings = [*self._warnings, *(w for w in outcome.warnings if w not in self._warnings)]
-        return report(outcome, self._output, site=self._config.settings.site, said=self._shown, uncertain=self._uncertain)
+        return report(outcome, self._output, site=self._config.settings.site, said=self._shown)
 
     def _outcome(self, slug: str | None) -> Outcome:
         end = self._end or {}
@@ -223,7 +222,6 @@ class Front:
         if self._id is None:
             return self._read_back(found, end, failure, slug)
         view = None if failure is not None and not self._admitted else found.ledger.view()
-        self._uncertain = sweep_line(view.uncertain()) if view is not None else None
         op = view.get(self._id) if view is not None else None
         if op is None:
             failure = failure or Failure("browser", "the worker ended before the operation was admitted; nothing was sent", "run it again")
@@ -250,7 +248,6 @@ class Front:
             failure = failure or (Failure("browser", "the worker ended before it had read the page", "run it again") if not slug else None)
             return Outcome(self._job.command, said, failure)
         view = found.ledger.view()
-        self._uncertain = sweep_line(view.uncertain())
         op = view.get(end["operation_id"]) if end.get("operation_id") else None
         conversation_id = end.get("conversation_id")
         if conversation_id is None:
@@ -312,10 +309,10 @@ class _Handlers:
 
 
 def report(outcome: Outcome, output: Output, *, site: str = "https://chatgpt.com", said: Collection[str] = (),
-           uncertain: str | None = None, answer: bool = True) -> int:
+           answer: bool = True) -> int:
     """Print the end of a command: the answer or the document on standard output, everything else on standard error.
 
-    `said`: lines that were printed already. `uncertain`: the line about uncertain operations of the home.
+    `said`: lines that were printed already.
     """
     terminal = Terminal(quiet=output.quiet)
     doc = document(outcome, site=site)
@@ -335,8 +332,6 @@ def report(outcome: Outcome, output: Output, *, site: str = "https://chatgpt.com
     for warning in outcome.warnings:
         if f"warning: {warning}" not in said:
             terminal.note(f"warning: {warning}")
-    if uncertain is not None:
-        terminal.note(uncertain)
     for path in (outcome.log, outcome.log_canonical):
         if path is not None:
             terminal.note(f"Log: {path}")

@@ -12,11 +12,10 @@ from typing import Any
 from gptbridge.core.errors import Failure
 from gptbridge.core.ports import World
 from gptbridge.core.registry import Conversation
-from gptbridge.core.result import Outcome, sweep_line
+from gptbridge.core.result import Outcome
 from gptbridge.shell.front import Front, report
 from gptbridge.shell.job import Job
 from gptbridge.shell.terminal import exact, line_text
-from gptbridge.shell.wiring import files
 
 STOPPED = "the import was stopped; what is imported stays"
 AGAIN = "run it again: it goes on where it stopped"
@@ -63,8 +62,7 @@ class ImportFront(Front):
             self._single(outcome, end)
         elif failure is None and not self._output.json:
             self._terminal.put(f"{end['bootstrap']['imported']} conversations imported\n".encode())
-        return report(outcome, self._output, site=self._config.settings.site, said=self._shown, uncertain=self._uncertain_line(),
-                      answer=False)
+        return report(outcome, self._output, site=self._config.settings.site, said=self._shown, answer=False)
 
     def _single(self, outcome: Outcome, end: dict[str, Any]) -> None:
         known = Conversation(**end["conversation"])
@@ -77,9 +75,3 @@ class ImportFront(Front):
             self._say("it was in the registry already")
         for operation in end["operations"]:
             self._say(f"it holds the message of an uncertain operation: ask-gpt resume {operation}")
-
-    def _uncertain_line(self) -> str | None:
-        try:
-            return sweep_line(files(self._env).ledger.view().uncertain())
-        except Failure:
-            return None  # a ledger that cannot be read takes nothing from what was done

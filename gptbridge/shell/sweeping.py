@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from gptbridge.core.errors import Failure
-from gptbridge.core.result import Outcome, sweep_line
+from gptbridge.core.result import Outcome
 from gptbridge.flow.upkeep import age_text
 from gptbridge.shell.front import Front, report
 from gptbridge.shell.terminal import exact, line_text
@@ -44,8 +44,7 @@ class SweepFront(Front):
         if not self._output.json and not end["elsewhere"] and (end["something"] or not self._output.quiet):
             lines = ["\t".join(self._row(row)) for row in end["rows"]] + [end["summary"]]
             self._terminal.put(exact("".join(line + "\n" for line in lines)))
-        said = sweep_line(end["rows"]) if self._output.json else None
-        return report(outcome, self._output, said=self._shown, answer=False, uncertain=said)
+        return report(outcome, self._output, said=self._shown, answer=False)
 
     def _row(self, row: dict[str, Any]) -> tuple[str, ...]:
         where = line_text(row["conversation_id"] or "new", self._terminal.tty)

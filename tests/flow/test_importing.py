@@ -16,9 +16,9 @@ from gptbridge.core import listing, record
 from gptbridge.core.errors import Failure
 from gptbridge.core.importing import progress
 from gptbridge.core.ledger import rfc3339
-from gptbridge.core.pacing import Gap
+from gptbridge.core.pacing import READS_S, Gap
 from gptbridge.core.registry import Conversation
-from gptbridge.flow.importing import OVERLAP, PAUSE_S, Imported, bootstrap
+from gptbridge.flow.importing import OVERLAP, Imported, bootstrap
 from gptbridge.practice import world as site
 from gptbridge.practice.world import FIRST, SECOND
 from gptbridge.shell.reading import list_conversations
@@ -158,7 +158,7 @@ def test_pages_of_at_most_a_hundred_paced(ground: Ground) -> None:
     worker.on["read"] = lambda: moments.append(ground.time.boottime)
     bootstrap(worker.world)
     assert at == [0, 95, 190, 0] and listed(worker) == account.listed
-    assert all(later - sooner >= PAUSE_S for sooner, later in pairwise(moments))
+    assert all(later - sooner >= READS_S for sooner, later in pairwise(moments))
 
 
 def test_progress_is_told(ground: Ground, worker: Worker) -> None:
