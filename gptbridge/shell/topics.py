@@ -238,6 +238,36 @@ Conversations begun elsewhere: in the page, on a phone, or before you had ask-gp
   told, and the command may be run again later.
 """
 
+SWEEP = """\
+sweep: heals what a crash left and says what needs you. It never sends and never clicks.
+
+  sweep: 2 uncertain (oldest 3d), 1 hydrated, 0 interrupted, 14 ok, 1 recovered, 1 reconciled
+
+  uncertain    messages that may have left; nobody knows. A line stands above for each, with what
+               is known, and `ask-gpt ops show ID` shows more. You decide: `ops resolve`
+  hydrated     turns that the site has and a log lacked, now in the log
+  interrupted  torn ends of logs that were closed and marked *(interrupted)*
+  ok           operations that have ended, kept for a week
+  recovered    operations of dead processes that were put where their records allow
+  reconciled   operations that the site showed to be sent, answered or ended
+  sealed       torn ends that were closed, also of the ledger and the registry
+  pruned       operations that ended a week ago and were forgotten; logs stay for ever
+  quarantined  strange entries of the home that were moved aside
+
+  First what needs no site. Then, not with --offline and not where no conversation is known yet, one
+  window that only reads: conversations of unfinished operations, those with an interrupted log,
+  and what changed among the 20 newest of the list, whose titles are taken over too. At most 20
+  conversations a run, two seconds between two; a throttle ends it at once, and what was done
+  stands. Conversations that the registry does not have are not touched.
+
+  "The same text stands in turn N" is a hint: an equal message is there, and nothing proves that it
+  is this one. Compare the times, then `ops resolve OPERATION --sent` or `--not-sent`.
+
+  Exit 0; 3 when something needs a person (uncertain for longer than --stale-after, 15 minutes if
+  not given; damage; a strange entry); 10 to 20 for what stopped it. With -q nothing is printed when
+  there is nothing to say. From a timer: `sweep --print-unit cron`, `systemd` or `launchd`.
+"""
+
 PRACTICE = """\
 The practice site: a stand-in of the site on this machine, without any account.
 
@@ -294,5 +324,5 @@ def _entry(name: str, width: int, meaning: str) -> str:
 
 TOPICS: dict[str, Callable[[], str]] = {
     "exits": exits, "files": lambda: FILES, "json": json_keys, "schema": schema_text, "prompts": lambda: PROMPTS,
-    "elsewhere": lambda: ELSEWHERE, "downloads": lambda: DOWNLOADS, "config": lambda: CONFIG,
+    "elsewhere": lambda: ELSEWHERE, "sweep": lambda: SWEEP, "downloads": lambda: DOWNLOADS, "config": lambda: CONFIG,
     "safety": lambda: SAFETY, "practice": practice}

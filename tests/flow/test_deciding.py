@@ -35,13 +35,13 @@ def slug(call: Callable[..., object], *args: Any, **more: Any) -> str:
     return caught.value.slug
 
 
-def killed_at(worker: Worker, what: str) -> None:
+def killed_at(worker: Worker, what: str, prompt: str = "Hello") -> None:
     def end() -> None:
         raise Killed
 
     worker.on[what] = end
     with pytest.raises(Killed):
-        worker.send()
+        worker.send(prompt)
     worker.dies()
 
 

@@ -244,11 +244,11 @@ class Ground:
     def off(self, scenario: str) -> None:
         self.site.world.switches.end(scenario)
 
-    def person(self, text: str) -> str:
-        """Somebody sends by hand, in a window of their own; the message id."""
+    def person(self, text: str, to: str | None = None) -> str:
+        """Somebody sends by hand, in a window of their own; the message id. `to`: the conversation, else a new one."""
         _, seat = FakeBrowser(self.url, HostClock(Machine(self.time, {}))).seat()
         seat.gate.arm()
-        seat.page.open(None)
+        seat.page.open(to)
         seat.page.type(text)
         seat.gate.open_once()
         seat.page.press()

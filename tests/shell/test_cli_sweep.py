@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -117,6 +118,41 @@ def test_a_sweep_beside_a_live_send(desk: Desk) -> None:
     assert desk.told(desk.end(sending))["exit_code"] == 0 and len(desk.sends) == 1
     [log] = (desk.home / "logs").iterdir()
     assert log.read_bytes().count(b"\n## turn ") == 1
+
+
+def test_sweeps_all_the_while_four_sends_run(desk: Desk) -> None:
+    """DU-11: each completes, with one message and one turn, and no sweep is in any of its records."""
+    talk = desk.document("send", "the first")["conversation_id"]
+    desk.site.world.switches.start("slow-answer", {"seconds": 2.0})
+    sending = [desk.start("send", f"words {number}", "--json") for number in range(3)]
+    sending.append(desk.start("resume", talk, "words 3", "--json"))
+    sweeps = 0
+    while any(process.poll() is None for process in sending):
+        began = time.monotonic()
+        done = desk.run("sweep", "-q")
+        assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"") or done.returncode == 10, done
+        sweeps += 1
+        time.sleep(max(1.0 - (time.monotonic() - began), 0.0))  # one each second
+    ends = [desk.told(desk.end(process)) for process in sending]
+    assert sweeps >= 2 and all((end["exit_code"], end["state"]) == (0, "completed") for end in ends) and len(desk.sends) == 5
+    rows = [json.loads(line) for line in (desk.home / "ledger.jsonl").read_bytes().splitlines()]
+    assert {row.get("actor", "worker") for row in rows} == {"worker"}
+    for end in ends:
+        log = (desk.home / "logs" / f"{end['conversation_id']}.log").read_bytes()
+        assert log.count(b"\n## turn ") == (2 if end["conversation_id"] == talk else 1) and b"interrupted" not in log
+    assert desk.document("sweep")["exit_code"] == 0
+
+
+def test_every_command_says_that_something_is_uncertain(desk: Desk) -> None:
+    """RP-14: one line on standard error, the last, however it ends; not with -q."""
+    talk = desk.document("send", "the first")["conversation_id"]
+    desk.wreck("words that stay", "click")
+    said = b"ask-gpt: 1 uncertain operation: ask-gpt ops list --state uncertain"
+    for words in (["send", "other words"], ["resume", talk], ["resume", "0" * 8 + "-0000-4000-8000-" + "0" * 12], ["list"], ["show", talk],
+                  ["ops"], ["download-attachments", talk], ["bootstrap-registry"], ["sweep", "--offline"], ["doctor"]):
+        done = desk.run(*words)
+        assert done.stderr.splitlines()[-1] == said and done.stderr.count(said) == 1, done
+    assert said not in desk.run("list", "-q").stderr + desk.run("help", "sweep").stderr + desk.run("--version").stderr
 
 
 def test_files_of_a_newer_version_are_left_alone(seed: Seed) -> None:
