@@ -53,6 +53,7 @@ LARGE = {
     "edge/journal.py": "one file of records: how it is read, and the order in which it is written",
     "flow/sending.py": "the order of a send is read from top to bottom in one module",
     "flow/custody.py": "every transition of an operation, and who may make it",
+    "shell/topics.py": "nothing but the words of the help, topic by topic",
     "shell/front.py": "one process's life, from the fork to the exit code",
 }
 

@@ -22,7 +22,7 @@ from gptbridge.core.operation import NEW
 from gptbridge.core.ports import Gate, Held, Page, Unread, World
 from gptbridge.core.stream import ConversationNamed, InputMessage, MessageState, ReplyStream, Title
 from gptbridge.core.turn import TurnState
-from gptbridge.flow import collecting, reconciling, recording
+from gptbridge.flow import collecting, reconciling, recording, registering
 from gptbridge.flow.custody import Custody, Receipt
 
 CHUNK_S = 0.5
@@ -170,7 +170,7 @@ class Answering:
         self._op = self._custody.accept(self._id, Receipt(conversation_id, op.user_message_id or "", turn_id))
         if op.target == NEW and op.account is not None:
             first = self._prompt or next((str(file["name"]) for file in op.files or ()), "")
-            recording.register(w, conversation_id, op.account, first, w.clock.now().wall)
+            registering.register(w, conversation_id, op.account, first, w.clock.now().wall)
         recording.begin_turn(w, self._op, self._prompt)
         for event in self._turn.named(conversation_id, recording.url_of(w, conversation_id)):
             w.caller.emit(event)
@@ -221,7 +221,7 @@ class Answering:
         # Log and registry before the record: whoever reads `completed` (a follower, a replay) finds the turn; a crash in between leaves an
         # accepted operation that is completed by the next reading, and its turn, known by its id, is not written twice.
         recording.write_turn(self._w, self._op, self._prompt, turn, state="completed", files=files)
-        recording.retitle(self._w, self._known_conversation, title or self._title)
+        registering.retitle(self._w, self._known_conversation, title or self._title)
         self._op = self._custody.complete(self._id, title=title or self._title, site_model=turn.model, site_effort=turn.effort)
 
     def _collect(self, turn: SiteTurn) -> list[Brought]:
@@ -239,7 +239,7 @@ class Answering:
             facts["stop_phase"] = "confirmed"
         failure = Failure("answer-failed", "the site failed to answer") if turn.state == "failed" else None
         self._write(turn, turn.state, failure)
-        recording.retitle(self._w, self._known_conversation, title)
+        registering.retitle(self._w, self._known_conversation, title)
         self._op = self._custody.end_turn(self._id, turn.state, f"the site shows the turn as {turn.state}", **facts)
 
     def _interrupted(self, failure: Failure) -> None:

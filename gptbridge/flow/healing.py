@@ -19,7 +19,7 @@ from gptbridge.core.errors import Failure
 from gptbridge.core.ledger import Operation
 from gptbridge.core.operation import KEEP_S
 from gptbridge.core.ports import World
-from gptbridge.flow import recording, spooling
+from gptbridge.flow import logged, recording, spooling
 from gptbridge.flow.custody import Custody
 
 BATCH = 128  # operations pruned in one hold of the ledger lock
@@ -117,7 +117,7 @@ def _seal(w: World, found: Swept, healed: Healed, stuck: Container[str], heed: H
             log = w.logs.read(name)
             if log is None:
                 continue
-            if numbers := recording.lacking(log):
+            if numbers := logged.lacking(log):
                 healed.lacking[name] = numbers
             if (damage := log.damage) is not None:
                 healed.unusable.add(name)
@@ -147,7 +147,7 @@ def _prune(w: World, found: Swept, heed: Heed) -> None:
         for operation_id in pruned:
             op = known.get(operation_id)
             # The text goes when its turn is in a log; of what never left there is nothing to wait for.
-            if op is None or op.sent == "no" or recording.turn_of(w.logs.read(recording.log_name(op)), op) is not None:
+            if op is None or op.sent == "no" or logged.turn_of(w.logs.read(recording.log_name(op)), op) is not None:
                 w.spool.drop(operation_id)
         found.counts["pruned"] += len(pruned)
         if len(pruned) < BATCH:

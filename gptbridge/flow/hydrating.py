@@ -21,7 +21,7 @@ from gptbridge.core.lifecycle import State
 from gptbridge.core.listing import Listed
 from gptbridge.core.ports import Unread, World
 from gptbridge.core.registry import Conversation
-from gptbridge.flow import reading, reconciling, recording
+from gptbridge.flow import logged, reading, reconciling, recording, registering
 from gptbridge.flow.custody import Custody
 from gptbridge.flow.healing import Healed, Heed, Swept, note_look
 from gptbridge.flow.paced import Enough, PacedReader
@@ -66,8 +66,8 @@ def unfinished(w: World) -> list[Operation]:
         name = recording.log_name(op)
         if name not in blocks:
             blocks[name] = w.logs.read(name)
-        block = recording.turn_of(blocks[name], op)
-        return block is not None and (op.turn is not None or block.state not in recording.UNFINISHED)
+        block = logged.turn_of(blocks[name], op)
+        return block is not None and (op.turn is not None or block.state not in logged.UNFINISHED)
 
     def is_open(op: Operation) -> bool:
         if op.state not in (State.UNCERTAIN, State.ACCEPTED, State.COMPLETED):
@@ -130,7 +130,7 @@ class _Run:
             if self._is_behind(known, item):
                 changed.append(item)
             else:
-                recording.retitle(self._w, item.conversation_id, item.title)
+                registering.retitle(self._w, item.conversation_id, item.title)
         # The newest that this run may still read, the newest of them last: what was changed last stands first in `list`.
         for item in reversed(changed[:max(self._paced.left, 0)]):
             self._read(item.conversation_id, item.updated_at)
@@ -168,7 +168,7 @@ class _Run:
                 case "busy":
                     return False  # nothing of a live worker's is touched (DU-11)
                 case "unknown-conversation":
-                    recording.note_gone(self._w, conversation_id, self._healed.lacking.get(conversation_id, ()))
+                    registering.note_gone(self._w, conversation_id, self._healed.lacking.get(conversation_id, ()))
                 case "state-corrupt" | "site-changed":
                     self._found.fails(failure)  # that conversation's; the others are none the worse
                 case _:

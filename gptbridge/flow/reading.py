@@ -20,7 +20,7 @@ from gptbridge.core.errors import Failure
 from gptbridge.core.ledger import Actor, Operation
 from gptbridge.core.lifecycle import State
 from gptbridge.core.ports import Page, Unread, World
-from gptbridge.flow import reconciling, recording, reporting
+from gptbridge.flow import logged, reconciling, recording, registering, reporting
 from gptbridge.flow.custody import Custody
 
 FOLLOW_S = 0.2
@@ -152,9 +152,9 @@ def catch_up(w: World, custody: Custody, page: reconciling.Reader, conversation_
     view = w.ledger.view()
     if any(op.conversation_id == conversation_id and op.sent == "yes" for op in view.of_conversation(conversation_id)):
         # A crash between the receipt and the registry row must not leave a conversation of ours unknown.
-        recording.register(w, conversation_id, account, site.title or "", site.created_at or w.clock.now().wall)
+        registering.register(w, conversation_id, account, site.title or "", site.created_at or w.clock.now().wall)
     added = recording.hydrate(w, site, conversation_id, account, view)
-    recording.note_read(w, site, conversation_id, listed_at)
+    registering.note_read(w, site, conversation_id, listed_at)
     w.logs.copy(conversation_id)
     return site, added
 
@@ -234,7 +234,7 @@ def _verdict(turn: SiteTurn, now: float) -> tuple[str, str | None]:
             return "ok", None
         case "stopped":
             return "ok", "the newest answer was stopped before its end"
-        case "answering" if recording.may_go_on(turn, now):
+        case "answering" if logged.may_go_on(turn, now):
             return "still-answering", None
         case "answering" | "incomplete" if turn.answer:
             return "ok", "the newest answer is cut off: the site holds no end of it"

@@ -1,4 +1,4 @@
-"""What goes into the logs and the registry: turns of our own, turns copied from the site, and the conversation's row.
+"""What goes into the logs: turns of our own, turns copied from the site, and events.
 
 A turn is known by its native user message id: it is written once, whoever saw it first (TL-15). The log never decides the state of an
 operation; a turn carries an operation id only where a receipt in the ledger binds them (HY-07).
@@ -6,29 +6,17 @@ operation; a turn carries an operation id only where a receipt in the ledger bin
 
 from __future__ import annotations
 
-import hashlib
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 from gptbridge.core import attachments, brought
 from gptbridge.core.brought import Brought
 from gptbridge.core.conversation import UNREADABLE, SiteConversation, SiteTurn
 from gptbridge.core.errors import Failure
-from gptbridge.core.importing import retitled
-from gptbridge.core.ledger import Operation, View, epoch_seconds, rfc3339
+from gptbridge.core.ledger import Operation, View, rfc3339
 from gptbridge.core.lifecycle import State
-from gptbridge.core.listing import real_title
 from gptbridge.core.ports import Rendered, World
-from gptbridge.core.registry import Conversation, provisional_title
-from gptbridge.core.transcript import Block, Log
-
-_PLAIN = re.compile(r"[A-Za-z0-9._:-]{1,200}")
-UNFINISHED = frozenset({"answering", "incomplete", "interrupted", "torn"})
-REPLACED = frozenset({"failed", "stopped"})  # whole, but a person may have the page answer once more: the new answer takes their place
-GONE_S = 86400.0  # no answer is written for a day
-UNANSWERED_S = 600.0  # as the page itself: a prompt that is older than this and has no answer gets none
+from gptbridge.flow.logged import PLAIN, REPLACED, UNFINISHED, Known, is_unfinished, key_of, known_turns, may_go_on, plain
 
 
 def log_name(op: Operation) -> str:
@@ -72,7 +60,7 @@ def write_turn(w: World, op: Operation, prompt: str, turn: SiteTurn | None, *, s
         sections.append((brought.SECTION, brought.text(files)))
     if failure is not None:
         sections.append(("error", f"{failure.slug}: {failure.message}", _named({"class": failure.exit.event_class, "phase": phase})))
-    late = {"user": op.site_message_id, "reply": _key(turn.final_node_id) if turn and turn.final_node_id else None,
+    late = {"user": op.site_message_id, "reply": key_of(turn.final_node_id) if turn and turn.final_node_id else None,
             "model": (turn.model if turn else None) or op.site_model, "effort": (turn.effort if turn else None) or op.site_effort}
     w.logs.finish(name, header=_header(w, name, op), block={**_own_block(op, sections), "state": state, "end": _named(late)})
     w.logs.copy(name)
@@ -103,10 +91,10 @@ def hydrate(w: World, site: SiteConversation, conversation_id: str, account: str
     blocks: list[dict[str, Any]] = []
     added: list[str] = []
     for turn in site.turns:
-        key = _key(turn.user_message_id or turn.node_ids[0])
+        key = key_of(turn.user_message_id or turn.node_ids[0])
         op = receipt_of(view, key)
         # A block that was only begun may know our message by the id that it had before the site renamed it.
-        names = (key, *map(_key, turn.node_ids), *(sorted(op.message_ids()) if op is not None else ()))
+        names = (key, *map(key_of, turn.node_ids), *(sorted(op.message_ids()) if op is not None else ()))
         seen = next((known[name] for name in names if name in known), None)
         unfinished = is_unfinished(turn)
         if unfinished and (turn is site.turns[-1]) and may_go_on(turn, w.clock.now().wall):
@@ -129,7 +117,7 @@ def hydrate_rendered(w: World, seen: Rendered, conversation_id: str, account: st
     blocks: list[dict[str, Any]] = []
     added: list[str] = []
     for turn in seen.turns:
-        key = _key(turn.user_message_id)
+        key = key_of(turn.user_message_id)
         if key in known or (seen.generating and turn is seen.turns[-1]):
             continue
         op = receipt_of(view, key)
@@ -145,57 +133,10 @@ def hydrate_rendered(w: World, seen: Rendered, conversation_id: str, account: st
     return added
 
 
-@dataclass(slots=True)
-class Known:
-    """What a log has of one prompt: its newest block, or its newest whole one, and how much it says; the native ids of the answers that
-    stand there."""
-
-    number: int
-    state: str
-    size: int
-    replies: set[str]
-
-    def lacks(self, turn: SiteTurn, unfinished: bool) -> bool:
-        if self.state in UNFINISHED:
-            said = (turn.user_text or "", turn.thinking, turn.answer or "")
-            return not unfinished or (self.state in ("torn", "interrupted") and sum(map(len, said)) > self.size)
-        if unfinished or turn.state == "answering" or turn.final_node_id is None or _key(turn.final_node_id) in self.replies:
-            return False
-        return bool(self.replies) or (self.state in REPLACED and turn.state == "completed")
-
-
-def known_turns(log: Log | None) -> dict[str, Known]:
-    """By native id of the prompt, in lower case."""
-    known: dict[str, Known] = {}
-    for block in log.blocks if log is not None else ():
-        key = (block.attr("user") or "").lower()
-        if block.kind != "turn" or not key:
-            continue
-        size = sum(len(block.section(name) or "") for name in ("prompt", "thinking", "answer"))
-        seen = known.setdefault(key, Known(block.number, block.state, size, set()))
-        if block.state not in UNFINISHED or seen.state in UNFINISHED:
-            seen.number, seen.state, seen.size = block.number, block.state, size
-        if (reply := block.attr("reply")) is not None and block.state not in UNFINISHED:
-            seen.replies.add(reply)
-    return known
-
-
 def _whole_log(w: World, conversation_id: str) -> dict[str, Known]:
     if w.logs.is_torn(conversation_id):
         w.logs.seal(conversation_id)  # first: an end that lacks its last byte alone is whole once healed, and must not be added again
     return known_turns(w.logs.read(conversation_id))
-
-
-def is_unfinished(turn: SiteTurn) -> bool:
-    """An answer whose prompt the site does not give now is no whole turn either."""
-    return turn.state in UNFINISHED or turn.user_message_id is None or (turn.answer is None and turn.state == "empty")
-
-
-def may_go_on(turn: SiteTurn, now: float) -> bool:
-    """Whether more may come to the newest turn: its answer is being written, or a young prompt has none yet. The site keeps some replies
-    that died as if they were being written for ever."""
-    patience = GONE_S if turn.state == "answering" else UNANSWERED_S if turn.state == "empty" and turn.answer is None else 0.0
-    return patience > 0.0 and (turn.at is None or now - turn.at < patience)
 
 
 def _hydrated(w: World, turn: SiteTurn, key: str, view: View, state: str, seen: Known | None) -> dict[str, Any]:
@@ -203,8 +144,8 @@ def _hydrated(w: World, turn: SiteTurn, key: str, view: View, state: str, seen: 
     if seen is not None and seen.state not in UNFINISHED:
         op = None  # what the operation was answered stands in the log; this is another answer to the same prompt
     supersedes = str(seen.number) if seen is not None and (seen.state in UNFINISHED or seen.state in REPLACED) else None
-    attrs = {"op": op.operation_id if op else None, "user": _plain(turn.user_message_id) or key, "turn": turn.turn_id,
-             "reply": _key(turn.final_node_id) if turn.final_node_id else None, "model": turn.model, "effort": turn.effort,
+    attrs = {"op": op.operation_id if op else None, "user": plain(turn.user_message_id) or key, "turn": turn.turn_id,
+             "reply": key_of(turn.final_node_id) if turn.final_node_id else None, "model": turn.model, "effort": turn.effort,
              "supersedes": supersedes}
     sections = [("prompt", turn.user_text)] if turn.user_text is not None else []
     if op is not None and op.files:
@@ -245,93 +186,6 @@ def receipt_of(view: View, key: str) -> Operation | None:
     return op if op is not None and op.state in (State.ACCEPTED, State.COMPLETED) else None
 
 
-def replaced(log: Log) -> frozenset[str]:
-    """The numbers of turns whose place a later one takes."""
-    return frozenset(number for block in log.blocks if (number := block.attr("supersedes")) is not None)
-
-
-def lacking(log: Log | None) -> tuple[int, ...]:
-    """The numbers of the turns that stand there unfinished and have no whole one beside them."""
-    if log is None:
-        return ()
-    known, gone = known_turns(log), replaced(log)
-    open_ones = (b for b in log.blocks if b.kind == "turn" and b.state in UNFINISHED and str(b.number) not in gone)
-    keyed = ((block.number, known.get((block.attr("user") or "").lower())) for block in open_ones)
-    return tuple(number for number, seen in keyed if seen is None or seen.state in UNFINISHED)
-
-
-def look_alikes(log: Log | None, op: Operation, view: View, since: float) -> tuple[int, ...]:
-    """The numbers of turns with an operation's very text that nothing binds to any operation, from `since` (epoch seconds) on: hints for
-    a person, and no proof of anything (HY-12)."""
-    if log is None:
-        return ()
-    gone = replaced(log)
-    free = (block for block in log.blocks if block.kind == "turn" and block.attr("op") is None and str(block.number) not in gone
-            and epoch_seconds(block.at) >= since and view.by_message(block.attr("user") or "") is None)
-    return tuple(block.number for block in free if (text := block.section("prompt")) is not None
-                 and hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest() == op.prompt_sha256)
-
-
-def turn_of(log: Log | None, op: Operation) -> Block | None:
-    """The block that holds an operation's turn: by its own id, else by its receipt; a whole one before an interrupted one."""
-    turns = [block for block in (log.blocks if log is not None else ()) if block.kind == "turn"]
-    own = [block for block in turns if block.attr("op") == op.operation_id]
-    # Another answer to the same prompt, made by hand, is not what the operation was answered.
-    found = own or [block for block in turns if (block.attr("user") or "").lower() in op.message_ids()]
-    return next((block for block in reversed(found) if block.state not in UNFINISHED), found[-1] if found else None)
-
-
-def register(w: World, conversation_id: str, account: str, prompt: str, at: float) -> None:
-    """The provisional row of a new conversation, as soon as its id is known (RG-05)."""
-    if w.registry.get(conversation_id) is None:
-        w.registry.put(Conversation(account, conversation_id, provisional_title(prompt), url_of(w, conversation_id), provisional=True,
-                                    created_at=rfc3339(at)))
-
-
-def retitle(w: World, conversation_id: str, title: str | None) -> None:
-    """The site's title replaces a provisional or an older one; prompt text never replaces a real title (RG-06)."""
-    known, title = w.registry.get(conversation_id), real_title(title)
-    if known is not None and title is not None and (known.provisional or known.title != title):
-        w.registry.put(retitled(known, title))
-
-
-def note_read(w: World, site: SiteConversation, conversation_id: str, listed_at: float | None) -> None:
-    """In one row: the site's title, and how far this reading went, so that it need not be done again before the site has more.
-
-    Not while a turn is left out that may still grow. Nothing is written where nothing is new.
-    """
-    known = w.registry.get(conversation_id)
-    if known is None:
-        return
-    now = w.clock.now().wall
-    if site.turns and is_unfinished(site.turns[-1]) and may_go_on(site.turns[-1], now):
-        retitle(w, conversation_id, site.title)
-        return
-    times = [rfc3339(at) for at in (site.updated_at, listed_at) if at is not None]
-    read_at = max([*times, *filter(None, [known.read_at])], default=None) or rfc3339(site.created_at or now)
-    title = real_title(site.title)
-    found = retitled(known, title) if title is not None else known
-    found = replace(found, read_at=read_at, lacking=lacking(w.logs.read(conversation_id)))
-    if found != known:
-        w.registry.put(found)
-
-
-def note_gone(w: World, conversation_id: str, unfinished: tuple[int, ...]) -> None:
-    """The site does not have it: what is unfinished in its log will not get more."""
-    known = w.registry.get(conversation_id)
-    if known is not None and known.lacking != unfinished:
-        w.registry.put(replace(known, lacking=unfinished))
-
-
-def _plain(ident: str | None) -> str | None:
-    return ident if ident and _PLAIN.fullmatch(ident) else None
-
-
-def _key(ident: str) -> str:
-    """How a native id is known in a log: lower case; one that is no plain word (the site gives none such) by its digest."""
-    return ident.lower() if _plain(ident) else "sha256." + hashlib.sha256(ident.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-
-
 def _attachments(op: Operation | None) -> list[tuple[str, str]]:
     """The files that an operation sent, as a section; none where it sent none."""
     found = attachments.rows(op.files, op.uploads) if op is not None else []
@@ -340,7 +194,7 @@ def _attachments(op: Operation | None) -> list[tuple[str, str]]:
 
 def _named(attrs: dict[str, str | None]) -> list[tuple[str, str]]:
     """Attributes for a block's comment; what the site says is left out where it is not a plain word: the log's structure is ours alone."""
-    return [(key, value) for key, value in attrs.items() if value and _PLAIN.fullmatch(value)]
+    return [(key, value) for key, value in attrs.items() if value and PLAIN.fullmatch(value)]
 
 
 def _header(w: World, name: str, op: Operation) -> dict[str, str]:

@@ -15,7 +15,7 @@ from gptbridge.core.lifecycle import State
 from gptbridge.core.ports import Ledger, Logs, Registry, World
 from gptbridge.core.result import UNREADABLE, Outcome
 from gptbridge.core.transcript import Block
-from gptbridge.flow import recording
+from gptbridge.flow import logged, recording
 from gptbridge.flow.custody import Custody
 
 
@@ -28,9 +28,9 @@ def outcome_of(command: str, op: Operation, ledger: Ledger, logs: Logs, registry
         copied, canonical = logs.paths(name, expected=op.state is State.ACCEPTED and not op.ended)
     except Failure:
         log, copied, canonical = None, None, None  # a log that cannot be read: what the ledger says still counts
-    block = recording.turn_of(log, op) if op.sent == "yes" else None
+    block = logged.turn_of(log, op) if op.sent == "yes" else None
     said = slug or op.slug
-    if said == "ok" and op.state is State.COMPLETED and (block is None or block.state in recording.UNFINISHED):
+    if said == "ok" and op.state is State.COMPLETED and (block is None or block.state in logged.UNFINISHED):
         said = "answer-lost"  # completed, and its turn is not in the log: read back by resume
     conversation = registry.get(op.conversation_id) if op.conversation_id else None
     warnings = warnings_of(block)
@@ -63,8 +63,8 @@ def note_shown(w: World, custody: Custody, op: Operation) -> Operation:
     """By a command that is about to show the turn of an operation whose own front was gone; once."""
     if op.front != "gone" or op.shown_at is not None or not op.ended or w.caller.gone():
         return op
-    block = recording.turn_of(w.logs.read(recording.log_name(op)), op)
-    if block is None or (op.state is State.COMPLETED and block.state in recording.UNFINISHED):
+    block = logged.turn_of(w.logs.read(recording.log_name(op)), op)
+    if block is None or (op.state is State.COMPLETED and block.state in logged.UNFINISHED):
         return op  # nothing is there to be shown yet
     return _noted(w, custody, op, "its answer was shown", "resume", shown_at=rfc3339(w.clock.now().wall))
 

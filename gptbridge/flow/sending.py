@@ -21,7 +21,7 @@ from gptbridge.core.lifecycle import State
 from gptbridge.core.operation import NEW, draft_digest
 from gptbridge.core.pacing import Stamp
 from gptbridge.core.ports import Gate, Held, Page, PageFacts, Seat, SeatLock, Session, Upload, World
-from gptbridge.flow import recording
+from gptbridge.flow import recording, registering
 from gptbridge.flow.answering import Answering
 from gptbridge.flow.attaching import Attaching
 from gptbridge.flow.custody import Custody, Refused
@@ -149,7 +149,7 @@ class Sending:
                 raise Failure("unknown-conversation", f"conversation {target} holds no turn; nothing was sent", "")
             self._parent = site.newest_node_id
             recording.hydrate(w, site, target, self._session.account, w.ledger.view())
-            recording.retitle(w, target, site.title)
+            registering.retitle(w, target, site.title)
             w.caller.emit({"type": "meta", "conversation_id": target, "url": recording.url_of(w, target)})
         self._empty_composer()
         if self._op.files:

@@ -13,7 +13,7 @@ from gptbridge.core.ledger import Operation
 from gptbridge.core.lifecycle import State
 from gptbridge.core.operation import AHEAD_S
 from gptbridge.core.ports import World
-from gptbridge.flow import hydrating, reconciling, recording
+from gptbridge.flow import hydrating, logged, reconciling
 from gptbridge.flow.custody import Custody
 from gptbridge.flow.healing import Heed, Swept, heal
 
@@ -57,7 +57,7 @@ def _row(w: World, op: Operation, age: float) -> dict[str, Any]:
     steps = [["ask-gpt", "ops", "show", op.operation_id]]
     if conversation_id is not None:
         since = records.epoch_seconds(op.queued_at) - reconciling.BEFORE_S
-        alike = recording.look_alikes(w.logs.read(conversation_id), op, w.ledger.view(), since)
+        alike = logged.look_alikes(w.logs.read(conversation_id), op, w.ledger.view(), since)
         if alike:
             numbers = ", ".join(map(str, alike))
             known += f"; the same text stands in turn {numbers} of its conversation, which proves nothing"

@@ -24,7 +24,7 @@ from gptbridge.core.result import Outcome, document
 from gptbridge.edge.config import Config, load
 from gptbridge.edge.copies import CopyFolder
 from gptbridge.edge.host import Host
-from gptbridge.flow import recording
+from gptbridge.flow import logged, recording
 from gptbridge.flow.reporting import outcome_of, warnings_of
 from gptbridge.shell import known, worker
 from gptbridge.shell.job import Job, Output
@@ -258,7 +258,7 @@ class Front:
         turns = [b for b in (log.blocks if log else ()) if b.kind == "turn" and (b.attr("user") or "").lower() == wanted]
         block = turns[-1] if turns and self._job.operation_ref is None else None
         if block is None and op is not None:
-            block = recording.turn_of(log, op)
+            block = logged.turn_of(log, op)
         copied, canonical = found.logs.paths(conversation_id)
         said = end["slug"]
         if said == "ok" and block is None:

@@ -177,7 +177,7 @@ def _log_of(text: str, store: Store) -> tuple[str, Operation | None]:
 
 
 def _turn(request: Show, turns: list[Block], log: Log, operation: Operation | None) -> Block | None:
-    from gptbridge.flow.recording import turn_of
+    from gptbridge.flow.logged import turn_of
 
     if isinstance(request.turn, int):
         block = next((turn for turn in reversed(turns) if turn.number == request.turn), None)
