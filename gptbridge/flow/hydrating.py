@@ -76,11 +76,15 @@ def unfinished(w: World) -> list[Operation]:
             return False
         if op.ended and (op.conversation_id is None or (is_logged(op) and w.registry.get(op.conversation_id) is not None)):
             return False
-        return op.epoch == w.owner.epoch or w.owner.is_dead(op.epoch)
+        return _is_orphan(w, op)
 
     found = [op for op in list(w.ledger.view().operations.values()) if is_open(op)]
     # A look is the last record of what it did not find: the order of records, since the times of two looks may be of two clocks.
     return sorted(found, key=lambda op: (op.looked_at is not None, op.seq if op.looked_at else op.order))
+
+
+def _is_orphan(w: World, op: Operation) -> bool:
+    return op.epoch == w.owner.epoch or w.owner.is_dead(op.epoch)
 
 
 class _Run:
@@ -180,7 +184,8 @@ class _Run:
         w, counts = self._w, self._found.counts
         # With a seat held, so without waiting: a live worker that holds it would wait for a seat in turn.
         with w.locks.fresh_conversation(conversation_id):
-            before = {op.operation_id: (op.state, op.turn) for op in w.ledger.view().operations.values()}
+            # Nobody else moves these: their owners are dead.
+            before = {op.operation_id: (op.state, op.turn) for op in w.ledger.view().unresolved() if _is_orphan(w, op)}
             _, added = reading.catch_up(w, self._custody, self._paced, conversation_id, self._account, actor="sweep", listed_at=listed_at)
             after = w.ledger.view().operations
             counts["reconciled"] += sum(1 for i, was in before.items() if i in after and (after[i].state, after[i].turn) != was)

@@ -268,6 +268,10 @@ def test_unknown_comes_before_not_recorded(ground: Ground, fails: bytes, for_goo
         worker.send("words")
     except Failure as failure:
         assert failure.slug in ("record-failed", "uncertain")
+    deadline = time.monotonic() + 10.0
+    while not ground.sends:  # released, and perhaps not yet there
+        assert hits and time.monotonic() < deadline
+        time.sleep(0.01)
     assert hits and len(ground.sends) == 1
     other = ground.worker()
     op = other.view.operations[worker.id]
