@@ -10,6 +10,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
+import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -39,7 +40,7 @@ def load(env: Mapping[str, str], *, wait: float | None = None, queue_wait: float
     """Raises Failure("bad-config") naming file or variable and key."""
     path, found = _path(env), {}
     if path is not None:
-        found = _read(path)
+        found = _read(path, in_home=bool(env.get("ASKGPT_HOME")))
     chosen: dict[str, Any] = {key: KEYS[key](key, value) for key, value in found.items()}
     for variable, key, parse in _VARIABLES:
         text = env.get(variable)
@@ -77,19 +78,19 @@ def _path(env: Mapping[str, str]) -> str | None:
     return path if os.path.lexists(path) else None
 
 
-def _read(path: str) -> dict[str, Any]:
+def _read(path: str, *, in_home: bool) -> dict[str, Any]:
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8", opener=_opener(in_home)) as file:
             document = YAML(typ="safe").load(file)
     except YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f" at line {mark.line + 1}" if mark is not None else ""
         raise Failure("bad-config", f"{NAME} is no valid YAML{where}; nothing was sent", f"mend {path}") from error
     except (OSError, UnicodeDecodeError) as error:
-        raise Failure("bad-config", f"{NAME} cannot be read; nothing was sent", f"mend {path}") from error
+        raise Failure("bad-config", f"{NAME} cannot be read; nothing was sent", f"make {path} a readable regular file") from error
     if document is None:
         return {}
     if not isinstance(document, dict):
@@ -98,6 +99,20 @@ def _read(path: str) -> dict[str, Any]:
     if unknown:
         raise Failure("bad-config", f"{NAME}: unknown key {unknown[0]!r}; nothing was sent", f"known keys: {', '.join(sorted(KEYS))}")
     return dict(document)
+
+
+def _opener(in_home: bool) -> Callable[[str, int], int]:
+    """A pipe or device is not waited for; below a home no link is followed (the user's own configuration folder may hold some)."""
+    def opener(name: str, flags: int) -> int:
+        if in_home and os.path.islink(name):
+            raise OSError("a link")
+        fd = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            os.close(fd)
+            raise OSError("no regular file")
+        return fd
+
+    return opener
 
 
 def _bad(name: str, what: str) -> Failure:

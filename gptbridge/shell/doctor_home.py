@@ -57,13 +57,16 @@ def _home(found: Files) -> Iterator[Check]:
     """Folders 0700 and files 0600, all of this user, no links; inside `browser/` only its folder counts (Chrome's own files)."""
     open_to_others, foreign = [], []
     for path, info in _entries(Path(found.home.path)):
-        if stat.S_ISLNK(info.st_mode) or info.st_uid != os.geteuid() or not (stat.S_ISREG(info.st_mode) or stat.S_ISDIR(info.st_mode)):
+        misplaced = stat.S_ISDIR(info.st_mode) and os.path.dirname(path) in ("logs", "reports", "locks")
+        plain = stat.S_ISREG(info.st_mode) or stat.S_ISDIR(info.st_mode)
+        if misplaced or not plain or info.st_uid != os.geteuid():
             foreign.append(path)
         elif info.st_mode & 0o077:
             open_to_others.append(path)
     home = found.home.path
     if foreign:
-        yield Check("home", False, f"{home} holds what is not ours (links, files of others): {_some(foreign)}", "look, and move it away")
+        yield Check("home", False, f"{home} holds what is not ours (links, folders, files of others): {_some(foreign)}",
+                    "ask-gpt sweep moves it aside")
     if open_to_others:
         yield Check("home", False, f"others may read {_some(open_to_others)}", f"chmod -R go= {home}")
     if not foreign and not open_to_others:
@@ -120,14 +123,25 @@ class _NoLock:
 def _journal(found: Files, name: str) -> Iterator[Check]:
     short = "ledger" if name.startswith("ledger") else "registry"
     if short == "ledger":
-        found.ledger.view()
+        found.ledger.check()  # the stamp knows how far it went
     else:
         found.registry.check()
     scan = Journal(found.home.disk, found.home.fd, name, _NoLock()).read()
     full = short == "ledger" and scan.size > 0.9 * LEDGER_LIMIT
     torn = f", a torn end of {scan.size - scan.clean_size} bytes that the next writer seals" if scan.torn else ""
     detail = f"{len(scan.records)} records, {scan.size / 2**20:.1f} MiB{torn}" if scan.lines else f"{name} is not there yet"
+    if short == "registry" and (lost := _unregistered(found)):
+        yield Check(short, False, f"{detail}; {len(lost)} conversations of ours are not in it ({_some(lost)})", "ask-gpt sweep")
+        return
     yield Check(short, not full, detail, "ask-gpt sweep forgets ended ones; ask-gpt ops list shows what is open" if full else "")
+
+
+def _unregistered(found: Files) -> list[str]:
+    """Conversations that operations went to and that no row names: the file was lost, or a crash came in between."""
+    view = _readable(found)
+    ours = {op.conversation_id for op in view.operations.values() if op.sent == "yes" and op.conversation_id} if view is not None else set()
+    known = {fields.get("conversation_id") for _, fields in found.registry.newest_first()}
+    return sorted(ours - known)
 
 
 def _readable(found: Files) -> View | None:
@@ -171,6 +185,8 @@ def _logs(found: Files) -> Iterator[Check]:
         try:
             if found.logs.is_torn(name) and not (found.home.locks is not None and found.home.locks.is_held(name)):
                 torn.append(name)
+            elif (log := found.logs.read(name)) is not None and log.damage is not None:
+                bad.append(name)
         except Failure:
             bad.append(name)
     detail = f"{len(names)} logs"

@@ -104,7 +104,7 @@ def test_what_others_may_read_and_what_is_not_ours(seed: Seed) -> None:
     os.symlink("/etc", seed.path / "logs" / "link")
     document = seed.document("doctor")
     details = [check["detail"] for check in document["checks"] if check["name"] == "home"]
-    assert any("conversations.jsonl" in detail for detail in details) and any("logs/link" in detail for detail in details)
+    assert any("conversations.jsonl" in one for one in details) and any("logs/link" in one for one in details)
     assert os.stat(seed.path / "conversations.jsonl").st_mode & 0o777 == 0o644
 
 
@@ -138,3 +138,39 @@ def test_a_clock_that_was_set_back(seed: Seed) -> None:
     seed.host = seed.ledger._host = type("Ahead", (Host,), {"wall": lambda self: Host.wall(self) + 86400})(seed.env)
     seed.operation(1, "rejected")
     assert set(checks(seed, 3)) == {"clock"}
+
+
+def test_what_a_send_or_a_sweep_would_refuse_is_found(seed: Seed) -> None:
+    """The stamp and the ends of files, a damaged log, a lost registry, strange things at our names."""
+    seed.conversation(1, "One")
+    seed.operation(1, "claimed", "dispatched", "accepted", "completed")
+    seed.log(conversation_id(1), {"sections": [("prompt", "hello"), ("answer", "there")]})
+    checks(seed, 0)
+    stamp, log, registry = (seed.path / name for name in ("dispatch.stamp", f"logs/{conversation_id(1)}.log", "conversations.jsonl"))
+    stamp.write_text('{"format":"ask-gpt-stamp/1","accounts":{"user-0000":{"wall":1.0,"boottime":1.0,"boot_id":"x","seq":99}}}')
+    stamp.chmod(0o600)
+    assert set(checks(seed, 3)) == {"ledger"}
+    stamp.write_bytes(b"\xff\0")
+    assert set(checks(seed, 3)) == {"ledger"}
+    stamp.unlink()
+    whole = log.read_bytes()
+    log.write_bytes(whole.replace(b"there", b"thore"))
+    assert set(checks(seed, 3)) == {"logs"}
+    log.write_bytes(whole)
+    (seed.path / "logs" / "folder").mkdir(mode=0o700)
+    assert set(checks(seed, 3)) == {"home"}
+    (seed.path / "logs" / "folder").rmdir()
+    registry.unlink()
+    found = checks(seed, 3)
+    assert set(found) == {"registry"} and conversation_id(1) in found["registry"]["detail"]
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link"])
+def test_a_configuration_that_is_no_regular_file_is_refused_at_once(seed: Seed, tmp_path: Path, kind: str) -> None:
+    if kind == "pipe":
+        os.mkfifo(seed.path / "config.yaml")
+    else:
+        (tmp_path / "elsewhere.yaml").write_text("headless: true\n")
+        os.symlink(tmp_path / "elsewhere.yaml", seed.path / "config.yaml")
+    assert "config.yaml cannot be read" in checks(seed, 3)["config"]["detail"]
+    assert seed.run("sweep", "--offline").returncode == 20
