@@ -35,9 +35,14 @@ LARGE = 4000  # code points; above it only pasting is quick enough
 # Where the page posts a message: `/backend-api/conversation` until mid 2025, then `/backend-api/f/conversation`; `/backend-anon/...` signed
 # out (web client, 2022 .. 2026-11). A send is known by its body all the same: the path has changed before.
 SEND_PATH = r"^/backend-(?:api|anon)/(?:f/)?conversation/?$"  # read by JavaScript too
+# An upload (2023 .. 2026-10): `POST` to the first `{file_name, file_size, ...}` -> `{status, upload_url, file_id}`; `PUT upload_url`; then
+# `POST` to the second, or since 2025 `{file_id}` to the third, an event stream whose last event is `file.processing.file_ready`.
+UPLOAD_ANNOUNCED = "/backend-api/files"
+UPLOAD_STORED = r"/backend-api/files/([A-Za-z0-9_-]+)/uploaded"
+UPLOAD_PROCESSED = "/backend-api/files/process_upload_stream"
 ACCOUNT_HEADER = "chatgpt-account-id"  # the workspace that a request speaks for (web client, 2023 .. 2026-11)
 
-# core/send_request.sending_part for a page or worker: the user messages of a value, or null. Both must find the same (a test checks).
+# core/send_request.sending_part for a page or worker: the user messages of a value, or null. Both must find the same.
 SENDING_MESSAGES_JS = r"""((depth) => {
   const parse = JSON.parse;
   const read = (text) => { try { return parse(text); } catch { return undefined; } };

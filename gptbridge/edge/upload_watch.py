@@ -5,9 +5,7 @@ announcement, `ready` from the answer that says so; nothing is inferred from sil
 the site's code words are kept. Runs in the gate's reader thread and never waits. Fails towards "not yet": an answer that cannot be read
 leaves the upload as it was.
 
-Sources (2023 to 2026-10): `POST /backend-api/files {file_name, file_size, ...}` -> `{status, upload_url, file_id}`; `PUT upload_url`; then
-`POST /backend-api/files/ID/uploaded`, or since 2025 `POST /backend-api/files/process_upload_stream {file_id}`, an event stream whose last
-event is `file.processing.file_ready`.
+The endpoints and their sources stand in chatgpt.py.
 """
 
 from __future__ import annotations
@@ -22,10 +20,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from gptbridge.core.ports import Upload
+from gptbridge.edge.chatgpt import UPLOAD_ANNOUNCED, UPLOAD_PROCESSED, UPLOAD_STORED
 
-_ANNOUNCE = "/backend-api/files"
-_UPLOADED = re.compile(r"/backend-api/files/([A-Za-z0-9_-]+)/uploaded")
-_PROCESS = "/backend-api/files/process_upload_stream"
 _CODE = re.compile(r"[a-z][a-z0-9_.]{1,60}")
 _BAD_EVENT = re.compile(r"fail|error|reject")
 Post = Callable[..., None]
@@ -69,12 +65,12 @@ class UploadWatch:
         """A POST of the page that is let through."""
         with self._lock:
             path, given = urlsplit(url).path.rstrip("/"), _object(body)
-            if path == _ANNOUNCE and isinstance(given.get("file_name"), str) and isinstance(given.get("file_size"), int):
+            if path == UPLOAD_ANNOUNCED and isinstance(given.get("file_name"), str) and isinstance(given.get("file_size"), int):
                 self._uploads.append(Upload(given["file_name"], given["file_size"]))
                 self._steps[network] = _Step("announce", len(self._uploads) - 1)
                 return
-            named = _UPLOADED.fullmatch(path)
-            at = self._of(named[1] if named else str(given.get("file_id")) if path == _PROCESS else "")
+            named = re.fullmatch(UPLOAD_STORED, path)
+            at = self._of(named[1] if named else str(given.get("file_id")) if path == UPLOAD_PROCESSED else "")
             if at is not None:
                 self._steps[network] = _Step("finish", at)
 
