@@ -35,6 +35,8 @@ class SweepFront(Front):
         failure = Failure(end["slug"], end["message"], end.get("hint", "")) if "message" in end else None
         if end["slug"] == "findings":
             shows = [f"ask-gpt ops show {operation_id}" for operation_id in end["stale"][:FEW]]
+            if shows:
+                shows.append(f"what you saw settles it: ask-gpt ops resolve {end['stale'][0]} --sent (or --not-sent) --because TEXT")
             failure = Failure("findings", _findings(len(end["stale"]), len(end["strange"])), "\n".join([*end["strange"][:FEW], *shows]))
         # The first few stand in the error's hint, where `-q` leaves them; with another failure before it, nothing else says them.
         strange = end["strange"][FEW:] if end["slug"] == "findings" else end["strange"]

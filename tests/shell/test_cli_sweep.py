@@ -72,6 +72,7 @@ def test_a_killed_send_that_never_left_needs_a_person_after_a_while(desk: Desk) 
     assert row["next"] == [["ask-gpt", "ops", "show", operation]] and "before its message id" in row["known"]
     stale = desk.document("sweep", "--stale-after", "0")
     assert (stale["exit_code"], stale["error"]["code"], stale["sent"]) == (3, "findings", "no") and operation in stale["error"]["hint"]
+    assert f"ask-gpt ops resolve {operation} --sent (or --not-sent) --because TEXT" in stale["error"]["hint"]
     done = desk.run("sweep", "--stale-after", "0", "-q")
     assert done.returncode == 3 and done.stdout.startswith(f"{operation}\tuncertain\t".encode())
     assert done.stdout.splitlines()[-1].startswith(b"sweep: 1 uncertain (oldest ") and desk.sends == []
