@@ -12,6 +12,7 @@ import importlib
 import json
 import os
 import re
+import select
 import signal
 import socket
 import subprocess
@@ -46,10 +47,12 @@ FLAGS = (
 # Each of these would undo a promise of this module: who may attach, which profile, which sandbox.
 FORBIDDEN_FLAGS = ("--remote-", "--user-data-dir", "--profile-directory", "--no-sandbox", "--disable-web-security", "--load-extension")
 START_S = 40.0
+DRIVER_S = 15.0  # it takes a tenth of a second; under great load two
 QUIT_S = 10.0
 AGAIN = "run: ask-gpt login --quit, then the command again"
 # The driver lives as long as the pipe to this process: a killed worker leaves no chromedriver behind.
-_LEASH = '"$0" "$@" </dev/null & p=$!; read -r _; kill -9 $p; wait $p'
+# The shell gives its standard output away: a driver that ends at once must be the end of what it says, not a wait for ever.
+_LEASH = '"$0" "$@" </dev/null & p=$!; exec >/dev/null; read -r _; kill -9 $p; wait $p'
 
 
 @dataclass(frozen=True)
@@ -323,12 +326,16 @@ def _run_driver(path: Path) -> subprocess.Popen[bytes]:
 
 
 def _driver_port(process: subprocess.Popen[bytes]) -> int:
+    """Bounded: of a driver that dies, or hangs, before it says its port the next one may know more."""
     assert process.stdout is not None
-    for line in process.stdout:
-        match = re.search(rb"started successfully on port (\d+)", line)
-        if match:
+    fd, said, until = process.stdout.fileno(), b"", time.monotonic() + DRIVER_S
+    there = select.poll()
+    there.register(fd, select.POLLIN)
+    while (left := until - time.monotonic()) > 0 and there.poll(1000 * left) and (data := os.read(fd, 65536)):
+        said += data
+        if match := re.search(rb"started successfully on port (\d+)", said):
             return int(match[1])
-    raise Failure("browser", "The driver ended before it was ready.", AGAIN)
+    raise Failure("browser", "The driver ended before it was ready.", AGAIN, again=True)
 
 
 def _end_driver(process: subprocess.Popen[bytes]) -> None:
