@@ -77,7 +77,7 @@ def made(nodes: Sequence[Node]) -> list[dict[str, Any]]:
 
 def _of(node: Node) -> Iterator[dict[str, Any]]:
     for part in map(dict_of, list_of(node.content.get("parts"))):
-        kind, inner = part.get("content_type"), dict_of(part.get("audio_asset_pointer"))
+        kind, inner = text_of(part.get("content_type")), dict_of(part.get("audio_asset_pointer"))
         pointer = text_of(part.get("asset_pointer")) or text_of(inner.get("asset_pointer"))
         if pointer and "#" not in pointer:  # a suffix means a page image derived from somebody's file
             sort = "image" if kind == "image_asset_pointer" else "audio" if kind in AUDIO else "file"

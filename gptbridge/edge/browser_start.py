@@ -21,6 +21,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+_DRIVER_STARTS = threading.Lock()
 PATCHED = b"undetected chromedriver"  # what undetected-chromedriver 3.5.5 looks for in a driver that it has patched
 
 
@@ -36,6 +37,7 @@ def main() -> None:
     chromes: list[subprocess.Popen[bytes]] = []
 
     def end(document: dict[str, Any]) -> None:
+        _DRIVER_STARTS.acquire()  # for good: a driver that is just being started is known before this process ends, and no other is started
         try:
             for driver in drivers:
                 driver.kill()  # nothing else ends it: it is in no window's hands yet
@@ -95,8 +97,9 @@ def _start(order: dict[str, Any], chromes: list[subprocess.Popen[bytes]], driver
     start_driver = Service._start_process
 
     def started(service: Service, path: str) -> None:
-        start_driver(service, path)
-        drivers.append(service.process)
+        with _DRIVER_STARTS:
+            start_driver(service, path)
+            drivers.append(service.process)
 
     Service._start_process = started  # type: ignore[assignment]
     # undetected-chromedriver gives Chrome three pipes that nobody reads and that break when this process ends.
