@@ -139,6 +139,8 @@ Safety.
   It stops at a human check and never tries to pass one: `ask-gpt login` opens the window for you.
 
 {"".join(f"  {line}" for line in GUARANTEE.splitlines(keepends=True))}
+  Where a worker and the sentry behind its gate are both killed by force while Chrome lives on,
+  nobody stops a page that posts the same message again by itself.
   It is a promise about the request. It promises no answer, no title and no saved file.
 
   Give `--operation-id ULID` where a job runner may run the same command twice: the same id gives
