@@ -28,6 +28,7 @@ pytestmark = pytest.mark.browser
 def put(desk: Desk, data: dict[str, Any]) -> str:
     """The site has it, and the registry knows it."""
     ident = str(data["conversation_id"])
+    assert not (desk.home.path / "logs" / f"{ident}.log").exists(), "another test's conversation, in the same home"
     desk.site.ask("PUT", f"/practice/conversations/{ident}", data)
     home = open_home(desk.home.env, create=True, host=Host(desk.home.env))
     try:
@@ -72,7 +73,7 @@ def test_every_document_is_in_its_log(desk: Desk) -> None:
 
 
 def long_thread(desk: Desk, turns: int = 60) -> tuple[str, dict[str, Any]]:
-    doc = Doc()
+    doc = Doc(conversation_id="5b1e2222-0000-8000-8000-000000000060")
     for number in range(turns):
         doc.user(f"5b1e0000-0000-4000-8000-{number:012x}", f"prompt {number} with *stars* and <tags>\n\n  and a second paragraph")
         doc.final(f"5b1e1111-0000-4000-8000-{number:012x}", RICH.format(number=number))
