@@ -4,6 +4,8 @@
 BIN := .venv/bin
 SEED ?= 0
 COUNT ?= 1000
+# Where it is set, each of the thousand processes of a test run would compile every module anew: a third of a second for a send.
+unexport PYTHONDONTWRITEBYTECODE
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

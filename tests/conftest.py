@@ -12,6 +12,7 @@ from hypothesis import settings
 for _name in [name for name in os.environ if name.startswith("ASKGPT_") and name not in ("ASKGPT_BROWSER", "ASKGPT_TEST_BROWSER")]:
     del os.environ[_name]
 os.environ["ASKGPT_HOME"] = os.devnull + "/home"
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else every process of every test compiles all of its modules anew
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _REQUIRED = os.environ.get("ASKGPT_TEST_BROWSER") == "required" or os.environ.get("CI") == "true"

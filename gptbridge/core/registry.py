@@ -92,9 +92,10 @@ class Glance(NamedTuple):
         return found
 
 
+_unquoted = json.JSONDecoder().raw_decode  # a third of what json.loads takes for a short text
 # The beginning of a record as `Conversation.fields` writes it; any other is decoded as a whole.
 _ROW = re.compile(rb'\{"seq":([1-9][0-9]{0,15}),"sum":"([0-9a-f]{8})","at":"([^"\\]*)","account":"([^"\\]*)",'
-                  rb'"conversation_id":"([^"\\]*)","title":"((?:[^"\\]|\\.)*)",[ -~]*\}')
+                  rb'"conversation_id":"([^"\\]*)","title":"([^"\\]*+(?:\\.[^"\\]*+)*+)",[ -~]*\}')
 
 
 def glance(line: bytes) -> Glance | None:
@@ -108,7 +109,7 @@ def glance(line: bytes) -> Glance | None:
         return Glance(seq, whole.account, whole.conversation_id, whole.title, whole.updated_at or whole.created_at, line)
     seq_, _, at, account, conversation_id, title = found.groups()
     return Glance(int(seq_), str(account, "ascii"), str(conversation_id, "ascii"),
-                  json.loads(b'"' + title + b'"') if b"\\" in title else str(title, "ascii"), str(at, "ascii"), line)
+                  _unquoted(f'"{str(title, "ascii")}"')[0] if b"\\" in title else str(title, "ascii"), str(at, "ascii"), line)
 
 
 def newest(glances: Iterable[Glance], *, account: str | None = None, every_account: bool = False,

@@ -34,6 +34,12 @@ class Held(Protocol):
     def held(self) -> bool: ...
 
 
+class NoLock:
+    """For those who only read: nothing is ever held."""
+
+    held = False
+
+
 class Appended(NamedTuple):
     """What an append did: the number of the (last) record, and how many torn bytes of a dead writer it sealed first."""
 

@@ -20,7 +20,7 @@ from gptbridge.core.record import Damage, Scan
 from gptbridge.edge import checkpoint, traces
 from gptbridge.edge.home import Home
 from gptbridge.edge.host import Host
-from gptbridge.edge.journal import Journal, damaged
+from gptbridge.edge.journal import Journal, NoLock, damaged
 from gptbridge.edge.locks import Lock
 
 NAME = "ledger.jsonl"
@@ -30,12 +30,6 @@ _BROKEN = (BrokenHistory, KeyError, ValueError, TypeError)  # what a fold of rec
 _LEADING = ("operation_id", "state", "epoch")  # a line reads in this order: seq, sum, at, these, pid, actor, reason, what the state adds
 
 
-class _NoLock:
-    """For readers of an absent home: nothing is ever held."""
-
-    held = False
-
-
 class LedgerFile:
     """`site` None for readers that take whatever site the home belongs to. `mark`: the stamp's number, read anew each time."""
 
@@ -43,7 +37,7 @@ class LedgerFile:
                  warn: Callable[[str], None] = lambda text: None) -> None:
         self._home, self._host, self._site, self._mark, self._warn = home, host, site, mark, warn
         self._lock: Lock | None = home.locks.lock("ledger") if home.locks is not None else None
-        self._journal = Journal(home.disk, home.fd, NAME, self._lock or _NoLock())
+        self._journal = Journal(home.disk, home.fd, NAME, self._lock or NoLock())
         self._view = checkpoint.load(home, self._journal) or View()
         self._beginning = self._journal.beginnings
         self._folded = 0  # records of the journal's present list that are in the view
@@ -209,7 +203,7 @@ class LedgerFile:
         return scan
 
     def _bare(self) -> Scan:
-        return Journal(self._home.disk, self._home.fd, NAME, self._lock or _NoLock()).read()
+        return Journal(self._home.disk, self._home.fd, NAME, self._lock or NoLock()).read()
 
     def _read(self) -> Scan:
         scan = self._journal.read()

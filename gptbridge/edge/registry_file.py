@@ -22,8 +22,7 @@ from gptbridge.edge import checkpoint
 from gptbridge.edge.files import read_bytes
 from gptbridge.edge.home import Home
 from gptbridge.edge.host import Host
-from gptbridge.edge.journal import Appended, Journal, damaged
-from gptbridge.edge.ledger_file import _NoLock
+from gptbridge.edge.journal import Appended, Journal, NoLock, damaged
 
 NAME = "conversations.jsonl"
 BEHIND = 4096  # records
@@ -35,7 +34,7 @@ class RegistryFile:
     def __init__(self, home: Home, host: Host, *, warn: Callable[[str], None] = lambda text: None) -> None:
         self._home, self._host, self._warn = home, host, warn
         self._lock = home.locks.lock("registry") if home.locks is not None else None
-        self._journal = Journal(home.disk, home.fd, NAME, self._lock or _NoLock(), keep=False)
+        self._journal = Journal(home.disk, home.fd, NAME, self._lock or NoLock(), keep=False)
         self._kept: int | None = None  # how many lines the kept prefix covers, once it was looked at
         self.skipped = 0
 
@@ -170,7 +169,7 @@ class RegistryFile:
         """The damage that nobody has accepted: it lies behind the last record that accepts one."""
         if not scan.damage:
             return []
-        whole = Journal(self._home.disk, self._home.fd, NAME, self._lock or _NoLock()).read()
+        whole = Journal(self._home.disk, self._home.fd, NAME, self._lock or NoLock()).read()
         accepted = next((record.offset for record in reversed(whole.records) if "accepted_loss" in record.fields), -1)
         return [found for found in whole.damage if found.offset > accepted]
 

@@ -12,6 +12,7 @@ import re
 from gptbridge.core.errors import Failure
 from gptbridge.edge.files import read_bytes
 from gptbridge.edge.home import Home
+from gptbridge.edge.journal import Journal, NoLock
 
 REGISTRY = "conversations.jsonl"
 _OWN_TURN = re.compile(rb"^<!-- ask-gpt turn=\d+ (?:[^ >]+ )*?op=", re.MULTILINE)
@@ -22,7 +23,7 @@ def of_operations(home: Home) -> str | None:
     if home.fd is None:
         return None
     try:
-        if b'"origin":"own"' in (read_bytes(home.disk, home.fd, REGISTRY) or b""):
+        if any(Journal(home.disk, home.fd, REGISTRY, NoLock()).mentioning(b'"origin":"own"')):  # from its end: the first one is enough
             return REGISTRY
         spool, logs = home.folder("spool"), home.folder("logs")
         if spool is not None and any(name.endswith(".prompt") and not name.startswith(".") for name in home.disk.names(spool)):

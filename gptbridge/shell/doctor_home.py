@@ -18,7 +18,7 @@ from gptbridge.core.ledger import View, epoch_seconds
 from gptbridge.edge.files import remove, replace
 from gptbridge.edge.home import FOLDERS, Home, home_path, open_home
 from gptbridge.edge.host import Host
-from gptbridge.edge.journal import Journal
+from gptbridge.edge.journal import Journal, NoLock
 from gptbridge.shell.doctor import Check, Look
 from gptbridge.shell.wiring import Files, files
 
@@ -116,17 +116,13 @@ def _disk(found: Files) -> Iterator[Check]:
                 "" if took < SLOW_SYNC_S else "a slow disk makes each send slow; set ASKGPT_HOME to a local one")
 
 
-class _NoLock:
-    held = False
-
-
 def _journal(found: Files, name: str) -> Iterator[Check]:
     short = "ledger" if name.startswith("ledger") else "registry"
     if short == "ledger":
         found.ledger.check()  # the stamp knows how far it went
     else:
         found.registry.check()
-    scan = Journal(found.home.disk, found.home.fd, name, _NoLock()).read()
+    scan = Journal(found.home.disk, found.home.fd, name, NoLock()).read()
     full = short == "ledger" and scan.size > 0.9 * LEDGER_LIMIT
     torn = f", a torn end of {scan.size - scan.clean_size} bytes that the next writer seals" if scan.torn else ""
     detail = f"{len(scan.records)} records, {scan.size / 2**20:.1f} MiB{torn}" if scan.lines else f"{name} is not there yet"

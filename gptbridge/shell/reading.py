@@ -72,7 +72,9 @@ def _filter(request: List) -> Callable[[Glance], bool] | None:
     if request.since is not None:
         since = request.since
         tests.append(lambda found: _changed(found) >= since)
-    return (lambda found: all(test(found) for test in tests)) if tests else None
+    if len(tests) < 2:
+        return tests[0] if tests else None
+    return lambda found: all(test(found) for test in tests)
 
 
 def _changed(found: Glance) -> float:

@@ -31,6 +31,7 @@ for _ in range(times):
 print(json.dumps(rows))
 """
 T = TypeVar("T")
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # what is measured has its modules compiled, as everybody's second start has
 
 
 class Run(NamedTuple):
