@@ -27,7 +27,7 @@ from gptbridge.core import lifecycle
 from gptbridge.core.errors import EXITS, Failure, Retry, Sent
 from gptbridge.core.lifecycle import Facts, IllegalStep, Role, State
 from gptbridge.core.operation import NEW, time_of
-from gptbridge.core.snapshot import Deferred, Rows, pack, unpack
+from gptbridge.core.snapshot import Deferred, Rows, pack, unpack, unpack_head
 
 FORMAT = "ask-gpt-ledger"
 VERSION = 1
@@ -390,11 +390,25 @@ def dump(view: View, facts: Mapping[str, Any]) -> bytes:
 def load(data: bytes) -> tuple[dict[str, Any], View]:
     """(facts, view) of a checkpoint; KeyError, TypeError or ValueError for what `dump` of this version does not give."""
     facts, receipts, rows = unpack(KEPT, data)
+    return facts, _view(facts, Rows(rows, _loaded, facts["open"]),
+                        Deferred(lambda: {(place, message): owner for place, message, owner in json.loads(receipts)}))
+
+
+def load_head(data: bytes) -> tuple[dict[str, Any], View, int] | None:
+    """As `load`, from the beginning of a checkpoint (None: of a longer one), with those operations alone that have not settled and the
+    newest, of which every one from the returned order on is there. For display: it knows no receipt."""
+    found = unpack_head(KEPT, data)
+    if found is None:
+        return None
+    facts, near = found
+    return facts, _view(facts, Rows(near, _loaded), {}), int(facts["least"])
+
+
+def _view(facts: Mapping[str, Any], operations: Rows[Operation], receipts: MutableMapping[tuple[str, str], str]) -> View:
     if facts["names"] != _NAMES:
         raise ValueError("another version's view")
-    return facts, View(**{name: facts["view"][name] for name in _FACTS}, operations=Rows(rows, _loaded, facts["open"]),
-                       open=dict.fromkeys(facts["open"]),
-                       receipts=Deferred(lambda: {(place, message): owner for place, message, owner in json.loads(receipts)}))
+    return View(**{name: facts["view"][name] for name in _FACTS}, operations=operations, open=dict.fromkeys(facts["open"]),
+                receipts=receipts)
 
 
 def _kept(op: Operation) -> dict[str, Any]:
@@ -413,7 +427,7 @@ def _loaded(text: bytes) -> Operation:
     return op
 
 
-KEPT = "ask-gpt-ledger-check/2"
+KEPT = "ask-gpt-ledger-check/3"
 _NEVER_NONE = {one.name for one in dataclass_fields(Operation) if one.default is not None}
 _FACTS = [one.name for one in dataclass_fields(View) if one.name not in ("operations", "open", "receipts")]
 _NAMES = [*_FACTS, *(one.name for one in dataclass_fields(Operation))]

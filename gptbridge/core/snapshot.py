@@ -1,11 +1,12 @@
 """A kept fold as text, whose rows stay text until somebody asks for one: a command looks at a few of thousands.
 
-Guarantees: whole or refused: one checksum covers every byte behind the first line, so a row that is decoded later is the row that was
-kept. What the rows mean is the fold's affair; that the kept fold belongs to the file beside it is edge/checkpoint.py's. Pure.
+Guarantees: whole or refused: checksums cover every byte behind the first line, so a row that is decoded later is the row that was kept.
+What the rows mean is the fold's affair; that the kept fold belongs to the file beside it is edge/checkpoint.py's. Pure.
 
-Format: `NAME/VERSION <CRC-32 of all that follows, 8 hex digits>` LF, then one line of JSON (facts of the caller, `open`: where the rows
-that are nearly always wanted begin and end), then one line of JSON of its own (`aside`), then the rows, each `KEY NUMBER JSON`: a key of 26
-characters, the number that orders the rows, and the row in ASCII JSON.
+Format: `NAME/VERSION <CRC-32 of the head> <CRC-32 of the rest>`, 8 hex digits each, LF; then the head, one line of JSON (facts of the
+caller; `open`: where the rows that are nearly always wanted begin and end; `near`: once more the text of these and of the newest 256 rows,
+for who wants no others; `least`: the lowest number of the newest, 0 where `near` holds all there are); then one line of JSON of its own
+(`aside`), then the rows, each `KEY NUMBER JSON`: a key of 26 characters, the number that orders the rows, and the row in ASCII JSON.
 Fails closed: ValueError for anything else.
 """
 
@@ -17,6 +18,7 @@ from collections.abc import Callable, Iterator, MutableMapping
 from typing import Any, Generic, TypeVar
 
 KEY = 26  # characters, as a ULID has
+NEWEST = 256  # rows
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -126,20 +128,41 @@ def pack(name: str, facts: dict[str, Any], aside: Any, rows: Iterator[tuple[str,
             spots[key] = [at, at + len(line)]
         at += len(line) + 1
         lines.append(line)
-    body = b"\n".join([_json({**facts, "open": spots}).encode("ascii"), _json(aside).encode("ascii"), *lines])
-    return f"{name} {zlib.crc32(body):08x}\n".encode("ascii") + body
+    least = sorted(map(_number, lines))[-NEWEST] if len(lines) > NEWEST else 0
+    near = [str(line, "ascii") for line in lines if str(line[:KEY], "ascii") in spots or _number(line) >= least]
+    head = _json({**facts, "open": spots, "near": "\n".join(near), "least": least}).encode("ascii")
+    rest = b"\n".join([_json(aside).encode("ascii"), *lines])
+    return f"{name} {zlib.crc32(head):08x} {zlib.crc32(rest):08x}\n".encode("ascii") + head + b"\n" + rest
 
 
 def unpack(name: str, data: bytes) -> tuple[dict[str, Any], bytes, bytes]:
     """(facts with `open`, the text of `aside`, the text of the rows)."""
-    first = len(name) + 10
-    if data[:first] != f"{name} {zlib.crc32(memoryview(data)[first:]):08x}\n".encode("ascii"):
-        raise ValueError("no kept fold of this version, or not whole")
-    end = data.index(b"\n", first)
-    facts = json.loads(data[first:end])
+    facts, end, checksum = _head(name, data)
+    if zlib.crc32(memoryview(data)[end + 1:]) != checksum:
+        raise ValueError("not whole")
     start = data.find(b"\n", end + 1)
     aside = data[end + 1:start] if start >= 0 else data[end + 1:]
     return facts, aside, data[start + 1:] if start >= 0 else b""
+
+
+def unpack_head(name: str, data: bytes) -> tuple[dict[str, Any], bytes] | None:
+    """(facts with `open` and `least`, the text of the `near` rows) from the beginning of a kept fold; None: of a longer beginning."""
+    if data.count(b"\n") == 1:
+        return None
+    facts = _head(name, data)[0]
+    return facts, facts["near"].encode("ascii")
+
+
+def _head(name: str, data: bytes) -> tuple[dict[str, Any], int, int]:
+    """(facts, where the head's line ends, the checksum of what follows)."""
+    first = len(name) + 19
+    words = data[:first].split(b" ")
+    if len(words) != 3 or words[0] != name.encode("ascii") or not words[2].endswith(b"\n"):
+        raise ValueError("no kept fold of this version")
+    end = data.index(b"\n", first)
+    if zlib.crc32(memoryview(data)[first:end]) != int(words[1], 16):
+        raise ValueError("not whole")
+    return json.loads(data[first:end]), end, int(words[2], 16)
 
 
 def _body(line: bytes) -> bytes:

@@ -1,11 +1,13 @@
 """Kept results of reading a journal's beginning, so that a long one is not read anew by every command.
 
 They decide nothing: each names how many bytes it covers and their checksum, and counts only while the file still begins with just these
-bytes, so damage anywhere in them is seen as ever (the whole file is read then). They may be deleted at any time. Failing to write one is
-no error; it is written outside of every transaction.
+bytes, so damage anywhere in them is seen as ever (the whole file is read then). For what is only shown both ends of these bytes are looked
+at, as of a file that was read before: damage between them is told by everything that decides. They may be deleted at any time. Failing to
+write one is no error; it is written outside of every transaction.
 
-`ledger.check` holds the fold (core/ledger.py's `dump`) with the facts `size`, `crc`, `next_seq`, `lines`. `conversations.check` holds only
-these facts: {"format":"ask-gpt-registry-check/1","size":N,"crc":N,"next_seq":N,"lines":N,"sum":"<8 hex>"}, `sum` the CRC-32 of the rest.
+`ledger.check` holds the fold (core/ledger.py's `dump`) with the facts `size`, `crc`, `ends`, `next_seq`, `lines`. `conversations.check`
+holds only these facts: {"format":"ask-gpt-registry-check/1","size":N,"crc":N,"ends":N,"next_seq":N,"lines":N,"sum":"<8 hex>"}, `sum` the
+CRC-32 of the rest.
 """
 
 from __future__ import annotations
@@ -42,6 +44,25 @@ def load(home: Home, journal: Journal) -> View | None:
         return None  # a checkpoint that cannot be read is none
 
 
+def glimpse(home: Home, journal: Journal) -> tuple[View, int] | None:
+    """What `records.load_head` gives, with `journal` set to go on behind it: for display. None where there is none that fits."""
+    if home.fd is None:
+        return None
+    try:
+        found, size = None, 1 << 16
+        while found is None and (data := read_bytes(home.disk, home.fd, LEDGER, limit=size)):
+            found = records.load_head(data)
+            if len(data) < size:
+                break
+            size *= 4
+        if found is None:
+            return None
+        facts, view, least = found
+        return (view, least) if journal.start_between(_known(facts).clean_size, int(facts["ends"]), _known(facts)) else None
+    except _UNREADABLE:
+        return None
+
+
 def store(home: Home, journal: Journal, scan: Scan, view: View) -> None:
     """Keep `view`, the fold of all of `scan`, unless the file is damaged or torn."""
     if scan.damage or scan.torn or view.last_seq + 1 != scan.next_seq:
@@ -76,12 +97,16 @@ def store_registry(home: Home, journal: Journal, scan: Scan) -> None:
 
 
 def _facts(journal: Journal, scan: Scan) -> dict[str, Any]:
-    return {"size": scan.clean_size, "crc": journal.checksum, "next_seq": scan.next_seq, "lines": scan.lines}
+    return {"size": scan.clean_size, "crc": journal.checksum, "ends": journal.ends_checksum, "next_seq": scan.next_seq, "lines": scan.lines}
 
 
 def _go_on(journal: Journal, facts: Mapping[str, Any]) -> bool:
-    known = Scan(next_seq=int(facts["next_seq"]), clean_size=int(facts["size"]), lines=int(facts["lines"]))
+    known = _known(facts)
     return journal.start_at(known.clean_size, int(facts["crc"]), known)
+
+
+def _known(facts: Mapping[str, Any]) -> Scan:
+    return Scan(next_seq=int(facts["next_seq"]), clean_size=int(facts["size"]), lines=int(facts["lines"]))
 
 
 def _sum(kept: Mapping[str, Any]) -> str:

@@ -247,6 +247,23 @@ class LedgerFile:
             raise Failure("state-corrupt", f"{NAME}: {error}; nothing was sent", "keep the file and look at that record") from error
 
 
+def glimpse(home: Home, mark: Callable[[], int]) -> tuple[View, int, int] | None:
+    """For display, of a long ledger that looks sound: (a view that has the operations which have not settled and the newest, the order from
+    which on it has every one, bytes of a torn end), read without most of the file. None where only the whole file can tell."""
+    journal = Journal(home.disk, home.fd, NAME, NoLock())
+    found = checkpoint.glimpse(home, journal)
+    if found is None:
+        return None
+    try:
+        scan, beginnings = journal.read(), journal.beginnings
+        if beginnings or scan.damage or any("accepted_loss" in record.fields for record in scan.records):
+            return None
+        view = records.fold([(record.seq, record.fields) for record in scan.records], found[0])
+        return (view, found[1], scan.torn_size) if view.last_seq >= mark() else None
+    except (Failure, *_BROKEN):
+        return None
+
+
 def _accepted_loss(scan: Scan) -> tuple[int, int]:
     """(number, offset) of the last record by which a person accepted a loss; (0, -1) where there is none."""
     return next(((r.seq, r.offset) for r in reversed(scan.records) if "accepted_loss" in r.fields), (0, -1))

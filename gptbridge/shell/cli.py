@@ -244,8 +244,7 @@ def _said(reply: Reply, store: Store, as_json: bool, terminal: Terminal) -> int:
 def _trouble(store: Store) -> list[str]:
     """What would stop a send: said by every reading command, since a person may not send for days."""
     try:
-        failure = store.readable[1]
-        torn = store.ledger.torn_size
+        failure, torn = store.glimpse.failure, store.glimpse.torn
     except Failure as unreadable:
         failure, torn = unreadable, 0
     said = [f"{failure.message.rstrip('.')}; sending is refused: {failure.hint}"] if failure is not None else []
@@ -258,7 +257,7 @@ def _remind(store: Store, terminal: Terminal) -> None:
     """The one line about operations of which nobody knows whether they left, as they are now (RP-14): the last of every command that has to
     do with a home, however it ended."""
     try:
-        uncertain = store.readable[0].uncertain()
+        uncertain = store.glimpse.view.uncertain()
     except (Failure, OSError):
         return  # a ledger that cannot be read takes nothing from what was done, and is told by what needs it
     if uncertain:

@@ -27,21 +27,32 @@ def list_operations(request: OpsList, store: Store, tty: bool) -> Reply:
     found = list(islice(_asked_for(request, store), request.limit))
     lines = "".join(row_line(op, tty) for op in found)
     documents = [operation_document(op) for op in found]
-    view, failure = store.readable
+    view, failure = store.glimpse.view, store.glimpse.failure
     return Reply("ops", lines.encode("utf-8", "surrogatepass"), {"operations": documents}, site=view.site, failure=failure)
 
 
 def _asked_for(request: OpsList, store: Store) -> Iterator[Operation]:
-    view, _ = store.readable
-    chosen: Iterable[Operation] = view.newest_first()
+    if request.state is not None and State(request.state) in OPEN:
+        chosen: Iterable[Operation] = reversed(store.glimpse.view.unresolved())
+    else:
+        chosen = _newest_first(store)
     if request.state is not None:
-        if State(request.state) in OPEN:
-            chosen = reversed(view.unresolved())
         chosen = (op for op in chosen if op.state.value == request.state)
     if request.older_than is not None:
         before = rfc3339(max(0.0, store.host.wall() - request.older_than))
         chosen = (op for op in chosen if (op.queued_at or "") < before)
     return iter(chosen)
+
+
+def _newest_first(store: Store) -> Iterator[Operation]:
+    """No further back than asked for."""
+    near, least = store.glimpse.view, store.glimpse.least
+    for op in near.newest_first():
+        if op.order < least:
+            break
+        yield op
+    if least:
+        yield from (op for op in store.readable[0].newest_first() if op.order < least)
 
 
 def row_line(op: Operation, tty: bool) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gptbridge.core.errors import Failure
 
@@ -19,6 +19,16 @@ if TYPE_CHECKING:
     from gptbridge.edge.logs import LogFiles
     from gptbridge.edge.registry_file import RegistryFile
     from gptbridge.edge.spool import SpoolFolder
+
+
+class Glimpse(NamedTuple):
+    """view: of it every operation that is unsettled, or admitted at order `least` or later. torn: bytes behind the ledger's last record.
+    failure: why nothing may be decided on it."""
+
+    view: View
+    least: int
+    torn: int
+    failure: Failure | None
 
 
 class Store:
@@ -69,6 +79,17 @@ class Store:
     def readable(self) -> tuple[View, Failure | None]:
         """For what is only shown: of a damaged ledger what is left, and what is wrong with it."""
         return self.ledger.readable()
+
+    @cached_property
+    def glimpse(self) -> Glimpse:
+        """The same, as far as a list of the newest and a count of the unsettled need it; of a long ledger little is read for that."""
+        from gptbridge.edge import ledger_file
+        from gptbridge.edge.stamps import StampFile
+
+        if "readable" not in self.__dict__ and (found := ledger_file.glimpse(self.home, StampFile(self.home).mark)) is not None:
+            return Glimpse(*found, None)
+        view, failure = self.readable
+        return Glimpse(view, 0, self.ledger.torn_size if failure is None else 0, failure)
 
     @cached_property
     def logs(self) -> LogFiles:

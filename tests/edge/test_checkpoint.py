@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from gptbridge.core import snapshot
 from gptbridge.core.errors import Failure
 from gptbridge.core.ledger import View
 from gptbridge.core.operation import KEEP_S
@@ -18,7 +19,7 @@ from gptbridge.core.registry import Conversation
 from gptbridge.edge.home import Home
 from gptbridge.edge.host import Host
 from gptbridge.edge.journal import Journal
-from gptbridge.edge.ledger_file import LedgerFile
+from gptbridge.edge.ledger_file import LedgerFile, glimpse
 from gptbridge.edge.registry_file import RegistryFile
 from tests.edge.crashing import Killer, Quick, child, make_home, status
 
@@ -123,8 +124,9 @@ def damage(path: str, rng: random.Random) -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_kept_view_changes_no_answer(home: Home, clock: Clock, seed: int) -> None:
+def test_a_kept_view_changes_no_answer(home: Home, clock: Clock, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Random operations, prunings, kept views old and new, exchanged and damaged ones, damage in the ledger: with it as without it."""
+    monkeypatch.setattr(snapshot, "NEWEST", 4)
     rng = random.Random(seed)
     number, old = 0, b""
     file, kept = Path(home.path) / "ledger.jsonl", Path(home.path) / "ledger.check"
@@ -151,6 +153,35 @@ def test_a_kept_view_changes_no_answer(home: Home, clock: Clock, seed: int) -> N
         assert told(home, clock) == plain(home, clock), step
         if step == "damage" and before:
             file.write_bytes(before)
+        check_glimpse(home, clock)
+
+
+def check_glimpse(home: Home, clock: Clock) -> None:
+    """What is shown without reading the middle of a ledger is what all of it says."""
+    found, whole = glimpse(home, lambda: 0), plain(home, clock)
+    if found is None:
+        return
+    view, least, torn = found
+    assert isinstance(whole, View) and view.unsettled() == whole.unsettled() and torn == ledger(home, clock).torn_size
+    newest = [op for op in view.newest_first() if op.order >= least]
+    assert newest == list(whole.newest_first())[:len(newest)] and (least or len(newest) == len(whole.operations))
+
+
+def test_a_glimpse_needs_no_middle_and_sees_both_ends(home: Home, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshot, "NEWEST", 4)
+    live(ledger(home, clock), random.Random(1), 0, 20)
+    keep(home, clock)
+    live(ledger(home, clock), random.Random(2), 20, 1)
+    check_glimpse(home, clock)
+    path = Path(home.path) / "ledger.jsonl"
+    data = path.read_bytes()
+    for at, seen in ((9, False), (len(data) // 2, True), (len(data) - 9, False)):
+        path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1:])
+        assert (glimpse(home, lambda: 0) is not None) is seen, at
+    path.write_bytes(data)
+    assert glimpse(home, lambda: 10**6) is None  # the stamp knows of more
+    path.write_bytes(data[:len(data) // 2])
+    assert glimpse(home, lambda: 0) is None
 
 
 def test_it_is_used(home: Home, clock: Clock) -> None:

@@ -250,6 +250,6 @@ def test_a_long_ledger_is_kept_by_the_worker_and_read_from_there(desk: Desk) -> 
     home.close()
     assert desk.run("send", "words").returncode == 0
     kept = until(lambda: (desk.home / "ledger.check").exists() and (desk.home / "ledger.check").read_bytes())
-    assert ulid(299).encode() in kept and kept.startswith(b"ask-gpt-ledger-check/2 ")
+    assert ulid(299).encode() in kept and kept.startswith(b"ask-gpt-ledger-check/3 ")
     newest = desk.operations("--limit", "2")
     assert [row["state"] for row in newest] == ["completed", "rejected"] and newest[1]["operation_id"] == ulid(299)
