@@ -320,6 +320,12 @@ class Locks(Protocol):
         ...
 
 
+class Reports(Protocol):
+    def keep(self, slug: str, fields: Mapping[str, Any]) -> str:
+        """One report for whoever mends it, its place for people; the newest 20 stay. `fields` hold nobody's words."""
+        ...
+
+
 class Host(Protocol):
     def free_bytes(self) -> int:
         """Room on the file system of the home."""
@@ -367,6 +373,17 @@ class PageFacts:
     generating: bool = False
     mode: str = "chat"
     temporary: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """What of the page this suite goes by is there now. found: how often, by name. missing, lacking: the selectors of those that must be
+    there and are not, and of those that are gone and can be done without."""
+
+    generation: int
+    found: Mapping[str, int]
+    missing: Mapping[str, str]
+    lacking: Mapping[str, str]
 
 
 class Unread(Failure):
@@ -504,6 +521,14 @@ class Page(Protocol):
         ...
 
     def facts(self) -> PageFacts: ...
+    def hooks(self) -> Hooks:
+        """Read alone: nothing is typed or pressed."""
+        ...
+
+    def outline(self) -> dict[str, Any]:
+        """The page's structure, fit to be kept: no text, no label, no id of a person or conversation, no token (SI-04)."""
+        ...
+
     def clear(self) -> None:
         """Empty the composer and read back that it is; Failure("site-changed") when text stays."""
         ...
@@ -648,3 +673,4 @@ class World:
     caller: Caller
     settings: Settings
     downloads: Downloads | None = None
+    reports: Reports | None = None

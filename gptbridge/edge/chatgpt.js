@@ -24,6 +24,11 @@ const hooks = {
   toast: '[role="alert"], .toast-root',
   radio: 'button[role="radio"]',  // Chat/Work, 2026-07-12
 };
+// Which of them must be there: on any page of somebody who is signed in, and where a conversation is open; those that help and can be done
+// without; all others show only at times (a send control has its place only while there is text).
+const always = ['editor', 'input'];
+const inThread = ['turn', 'message', 'body', 'said'];
+const useful = ['ready', 'place'];
 const pieceLength = 2000;  // UTF-16 units of one paste
 const challengeTitle = /^just a moment|attention required/i;
 const first = (list, root = document) => list.map((one) => root.querySelector(one)).find((found) => found) || null;
@@ -148,6 +153,20 @@ const api = {
     const sections = document.querySelectorAll(hooks.turn);
     const last = sections.length ? sections[sections.length - 1] : null;
     return {state: api.state(), places: placesOf(), failed: !!last && !!last.querySelector(hooks.failed)};
+  },
+
+  // How often each hook is found now, and which are missing that must be there; read alone.
+  hooks() {
+    const {named, turns} = api.state();
+    const found = Object.fromEntries(Object.entries(hooks).map(([name, hook]) => [name, document.querySelectorAll([hook].flat().join(', ')).length]));
+    const needed = [...always, ...(named && (turns || document.readyState === 'complete') ? inThread : [])];
+    return {
+      generation: 1, found, missing: needed.filter((name) => !found[name]), lacking: useful.filter((name) => !found[name] && (named || name !== 'place')),
+      selectors: Object.fromEntries(Object.entries(hooks).map(([name, hook]) => [name, [hook].flat().join(', ')])),
+      told: ['id', 'class', 'role', 'type', 'data-testid', 'data-state', 'data-turn', 'data-message-author-role', 'contenteditable', 'aria-expanded', 'aria-checked',
+        'aria-disabled', 'aria-busy', 'aria-haspopup', 'aria-modal', 'disabled', 'hidden', 'multiple', 'accept'],  // a program's words, never a person's
+      words: [hooks.message, hooks.body, hooks.said, ...hooks.editor],
+    };
   },
 
   async session() {

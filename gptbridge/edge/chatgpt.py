@@ -21,10 +21,11 @@ from gptbridge.core.artifacts import Artifact
 from gptbridge.core.conversation import check
 from gptbridge.core.errors import Failure
 from gptbridge.core.operation import is_conversation_id
-from gptbridge.core.ports import Body, Clock, Files, Link, PageFacts, Rendered, RenderedTurn, Session, Unavailable, Unread
-from gptbridge.edge import chatgpt_files
+from gptbridge.core.ports import Body, Clock, Files, Hooks, Link, PageFacts, Rendered, RenderedTurn, Session, Unavailable, Unread
+from gptbridge.edge import chatgpt_files, outline
 
 LOAD_S = 30.0
+BARE_S = 3.0  # a page that is there without an editor is asked why after this long
 SETTLE_S = 1.0  # an editor without the ready marker counts as hydrated after this long
 SEND_CONTROL_S = 5.0
 CLEAR_S = 1.0  # for chips to go
@@ -82,6 +83,7 @@ class ChatPage:
                  fetch: Fetch = no_fetch) -> None:
         self._session, self._site, self._clock, self._explain = session, site, clock, explain
         self.fetch = fetch
+        self.touched = False  # whether anything in the composer may be of our making
         self._script = resources.files("gptbridge.edge").joinpath("chatgpt.js").read_text(encoding="utf-8")
 
     # Opening and looking
@@ -90,7 +92,7 @@ class ChatPage:
         self._driver(lambda: self._session.get(self._site + (f"/c/{conversation_id}" if conversation_id else "/")))
         # A window that is not in front swallows trusted clicks and throttles its timers (seen 2026-07).
         self._driver(lambda: self._session.execute_cdp_cmd("Emulation.setFocusEmulationEnabled", {"enabled": True}))
-        until, editor_since = self._now() + LOAD_S, None
+        until, editor_since, bare_since = self._now() + LOAD_S, None, None
         while True:
             state = self._state_while_loading()
             if state is not None:
@@ -103,6 +105,15 @@ class ChatPage:
                 hydrated = editor_since is not None and (state["ready"] or now - editor_since > SETTLE_S)
                 if hydrated and self._settled(state, conversation_id):
                     return
+                if state["editor"] or state["loaded"] != "complete":
+                    bare_since = None
+                elif bare_since is None:
+                    bare_since = now
+                elif now - bare_since > BARE_S:
+                    self.session()  # a page without a composer is most often somebody's who is not signed in
+                    if state["ready"]:
+                        raise self._not_loaded(state, conversation_id)
+                    bare_since = until
             if self._now() > until:
                 raise self._not_loaded(state, conversation_id)
             self._clock.sleep(POLL_S)
@@ -143,6 +154,22 @@ class ChatPage:
         known = named.lower() if named and is_conversation_id(named.lower()) else None
         return PageFacts(known, state["text"], state["chips"], state["newest"], state["generating"], "work" if state["work"] else "chat",
                          state["temporary"])
+
+    def hooks(self) -> Hooks:
+        found = self._call("hooks")
+        selectors = {str(name): str(selector) for name, selector in found["selectors"].items()}
+        return Hooks(int(found["generation"]), {str(name): int(count) for name, count in found["found"].items()},
+                     {name: selectors[name] for name in found["missing"]}, {name: selectors[name] for name in found["lacking"]})
+
+    def outline(self) -> dict[str, Any]:
+        found, state = self._call("hooks"), self._call("state")
+        script, words = outline.script(), ", ".join(found["words"])
+        raw = self._driver(lambda: self._session.execute_async_script(script, words, found["told"], outline.MOST))
+        facts = {name: value for name, value in state.items() if isinstance(value, bool | int)}
+        lengths = {name: len(value) for name, value in state.items() if isinstance(value, str | list)}
+        return {"generation": found["generation"], "hooks": found["found"], "missing": found["missing"], "facts": facts, "lengths": lengths,
+                "path": re.sub(r"[^/]{6,}", "*", str(state["path"])),
+                "outline": outline.reduced(raw.get("value") if isinstance(raw, dict) else None)}
 
     # The JSON that the page itself reads
 
@@ -232,6 +259,7 @@ class ChatPage:
 
     def type(self, text: str) -> None:
         """By pastes; where they do not keep a short text, by inserting it. Nothing here can send: the text holds no key presses."""
+        self.touched = True
         chips = self._call("state")["chips"]
         self._call("paste", text)
         state = self._call("state")
@@ -263,6 +291,7 @@ class ChatPage:
 
     def attach(self, paths: Sequence[str], *, images: bool) -> None:
         """By the page's own file input, as a person's choice of files would; no drop, no key, no click."""
+        self.touched = True
         control = self._call("input", images, len(paths) > 1)
         if control is None:
             raise Failure("site-changed", "the page has no input that takes these files; nothing was sent",

@@ -1,11 +1,14 @@
 """What is kept of a failure for whoever mends it: `reports/<time>-<slug>.json`, and which facts may stand there.
 
 Guarantees: 0600, whole or absent, the newest 20 kept. A bug report holds types, places in the code and names of options: no prompt, no
-answer, no title, no message of an exception (it could quote any of them), no environment and no paths.
+answer, no title, no message of an exception (it could quote any of them), no environment and no paths. A report of the page holds its
+structure alone (edge/outline.py).
 Touches the home's `reports` folder. Raises `Failure`.
 
 Format `ask-gpt-report/1`, one object: `format`, `at`, `version`, `python`, `platform`, `slug`, and for a bug `command`, `options`,
-`exceptions` (outermost first: `type`, `errno`, `frames` of `module`, `line`, `function`).
+`exceptions` (outermost first: `type`, `errno`, `frames` of `module`, `line`, `function`); for a page `what` (the failure, in our own
+words), `page` (`generation`, `path`, `hooks` by name and count, `missing`, `facts`, `lengths`, and `outline`: elements with `tag`, some
+attributes, `text` and `within` (lengths), `shown`, `children`, `more`).
 """
 
 from __future__ import annotations
@@ -42,6 +45,16 @@ def write_report(home: Home, host: Host, slug: str, fields: Mapping[str, Any]) -
         except Failure:
             continue
     return home.shown(f"reports/{name}")
+
+
+class ReportFolder:
+    """The Reports port."""
+
+    def __init__(self, home: Home, host: Host) -> None:
+        self._home, self._host = home, host
+
+    def keep(self, slug: str, fields: Mapping[str, Any]) -> str:
+        return write_report(self._home, self._host, slug, fields)
 
 
 def write_bug(env: Mapping[str, str], error: BaseException, command: str = "", options: Sequence[str] = ()) -> str:

@@ -88,17 +88,22 @@ class ChromeSeat:
     page: Page
     gate: Gate
 
-    def __init__(self, chrome: Chrome, target: str, site: str, clock: Clock, session: Attaching, sentry: Sentry | None) -> None:
+    def __init__(self, chrome: Chrome, target: str, site: str, clock: Clock, session: Attaching, sentry: Sentry | None, *,
+                 left: bool = False) -> None:
+        """left: a dead owner's window, of which nobody knows how far it came."""
         self._chrome, self._target = chrome, target
         self._session, self._sentry = session, sentry
         self._gate = ChromeGate(chrome.url, target, site, sentry)
         self._session.begin(target, self._gate.navigate, lambda: not self._gate.connected)
         self.gate = self._gate
         self._courier = Courier(chrome.url, lambda url: allowed(url, site))
-        self.page = ChatPage(self._session, site, clock, explain=selenium_reason, fetch=self._courier.fetch)
+        self.page = self._chat = ChatPage(self._session, site, clock, explain=selenium_reason, fetch=self._courier.fetch)
+        self._chat.touched = left
 
     def close(self) -> None:
-        for act in (self._gate.shut, self.page.clear, lambda: self._chrome.close_window(self._target),
+        """A composer that nothing of ours was put into is left as it is: a draft in it is a person's, and the site keeps it for them."""
+        empty = (self.page.clear,) if self._chat.touched else ()
+        for act in (self._gate.shut, *empty, lambda: self._chrome.close_window(self._target),
                     lambda: self._gate.gone(GONE_S), self._gate.detach, self._courier.close, self._session.end):
             try:
                 act()
@@ -134,7 +139,7 @@ class ChromeBrowser:
         if not any(target.get("targetId") == window for target in chrome.targets()):
             return
         # No sentry: should we die here too, the guard of the page's own process and the next command stand for it.
-        seat = ChromeSeat(chrome, window, self._site, self._clock, Attaching(chrome), None)
+        seat = ChromeSeat(chrome, window, self._site, self._clock, Attaching(chrome), None, left=True)
         try:
             seat.gate.arm()  # closed: whatever that page still wants to send is failed
         finally:

@@ -22,7 +22,7 @@ from gptbridge.core.operation import NEW
 from gptbridge.core.ports import Gate, Held, Page, Unread, World
 from gptbridge.core.stream import ConversationNamed, InputMessage, MessageState, ReplyStream, Title
 from gptbridge.core.turn import TurnState
-from gptbridge.flow import collecting, reconciling, recording, registering
+from gptbridge.flow import collecting, reconciling, recording, registering, snapshots
 from gptbridge.flow.custody import Custody, Receipt
 
 CHUNK_S = 0.5
@@ -238,6 +238,8 @@ class Answering:
         if self._op.stop_phase == "dispatched" and turn.state == "stopped":
             facts["stop_phase"] = "confirmed"
         failure = Failure("answer-failed", "the site failed to answer") if turn.state == "failed" else None
+        if failure is not None and (line := snapshots.keep(self._w, self._page, failure)) is not None:
+            self._w.caller.emit({"type": "warning", "message": line})
         self._write(turn, turn.state, failure)
         registering.retitle(self._w, self._known_conversation, title)
         self._op = self._custody.end_turn(self._id, turn.state, f"the site shows the turn as {turn.state}", **facts)

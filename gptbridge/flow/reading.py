@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from types import TracebackType
 
 from gptbridge.core.conversation import SiteConversation, SiteTurn, completed_by, find_message
 from gptbridge.core.conversation import read as read_conversation
@@ -20,7 +21,7 @@ from gptbridge.core.errors import Failure
 from gptbridge.core.ledger import Actor, Operation
 from gptbridge.core.lifecycle import State
 from gptbridge.core.ports import Page, Unread, World
-from gptbridge.flow import logged, reconciling, recording, registering, reporting
+from gptbridge.flow import logged, reconciling, recording, registering, reporting, snapshots
 from gptbridge.flow.custody import Custody
 
 FOLLOW_S = 0.2
@@ -104,21 +105,33 @@ def _look(w: World, custody: Custody, op: Operation | None, conversation_id: str
         return _read(w, custody, page, op, conversation_id, account)
 
 
-def reader(w: World, places: ExitStack, heed: Callable[[], None], *, wait_s: float = 3600.0) -> tuple[Page, str]:
-    """A page that only reads, and the account that is signed in there. Its window closes, and its seat is free, when `places` ends."""
+def window(w: World, places: ExitStack, heed: Callable[[], None], *, wait_s: float = 3600.0) -> Page:
+    """A window that only reads: its gate armed closed, nothing opened in it yet. It closes, and its seat is free, when `places` ends."""
     place = places.enter_context(w.locks.seat(wait_s=wait_s, heed=heed))
     with w.locks.dead_seats() as dead:
         for free in [place, *dead]:
-            if (window := free.window()) is not None:
-                w.browser.bury(window)
+            if (left := free.window()) is not None:
+                w.browser.bury(left)
                 free.note_window(None)
-    window, seat = w.browser.seat()
-    place.note_window(window)
+    name, seat = w.browser.seat()
+    place.note_window(name)
     places.callback(place.note_window, None)
     places.callback(seat.close)
     seat.gate.arm()  # reading needs no send: whatever this page tries is failed
-    seat.page.open(None)
-    return seat.page, seat.page.session().account
+    return seat.page
+
+
+def reader(w: World, places: ExitStack, heed: Callable[[], None], *, wait_s: float = 3600.0) -> tuple[Page, str]:
+    """A page that only reads, and the account that is signed in there. Its window closes, and its seat is free, when `places` ends."""
+    page = window(w, places, heed, wait_s=wait_s)
+
+    def note(kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if isinstance(error, Failure):
+            snapshots.keep(w, page, error)
+
+    places.push(note)
+    page.open(None)
+    return page, page.session().account
 
 
 def entered(w: World, places: ExitStack, conversation_id: str, heed: Callable[[], None], until: float) -> tuple[Page, str]:

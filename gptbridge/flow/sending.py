@@ -21,7 +21,7 @@ from gptbridge.core.lifecycle import State
 from gptbridge.core.operation import NEW, draft_digest
 from gptbridge.core.pacing import Stamp
 from gptbridge.core.ports import Gate, Held, Page, PageFacts, Seat, SeatLock, Session, Upload, World
-from gptbridge.flow import recording, registering
+from gptbridge.flow import recording, registering, snapshots
 from gptbridge.flow.answering import Answering
 from gptbridge.flow.attaching import Attaching
 from gptbridge.flow.custody import Custody, Refused
@@ -333,7 +333,7 @@ class Sending:
     def _settle(self, failure: Failure) -> None:
         """The witness's verdict. After the click, `rejected` needs proof: the gate let nothing through, was attached to the end, and no
         request, beacon or socket frame carried the text."""
-        nothing_left = self._shut()
+        nothing_left = self._shut(failure)
         op = self._w.ledger.view().get(self._id)
         if op is None or op.ended or op.state in (State.ACCEPTED, State.UNCERTAIN):
             raise failure
@@ -364,7 +364,7 @@ class Sending:
         self._op = self._custody.stop(self._id, by, failure)
         self._log_failure(failure)
 
-    def _shut(self) -> bool:
+    def _shut(self, why: Failure | None = None) -> bool:
         """Close the gate for good, failing what it holds. True: proof that nothing left.
 
         After the click the proof is complete only when the window is gone: a page may still send while it closes, and the gate, which
@@ -376,6 +376,8 @@ class Sending:
         if self._held is not None and not self._released:
             refused = gate.refuse(self._held)
         gate.shut()
+        if why is not None:
+            snapshots.keep(self._w, self._page, why)
         if not self._pressed:
             return True
         self._close_seat()

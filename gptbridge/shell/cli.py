@@ -68,7 +68,7 @@ def _ended(args: list[str], look: arguments.Scan, terminal: Terminal, store: Sto
         if isinstance(request, requests.Doctor):
             from gptbridge.shell import doctor
 
-            return doctor.run(_output(look), env=store.environ), request
+            return doctor.run(_output(look), browser=request.browser, env=store.environ), request
         if isinstance(request, requests.Login):
             if run_login is None:
                 from gptbridge.shell import login

@@ -1,7 +1,7 @@
 """`doctor`: looks at everything that a send needs, and says of each finding what mends it. Changes nothing but its own probe files.
 
 Guarantees: one line (or one entry of `checks[]`) for each check, whatever the others found; a check that itself breaks is a finding and
-never a traceback. Exit 0 when all is well, 3 with findings. Sends nothing, types nothing, opens no browser.
+never a traceback. Exit 0 when all is well, 3 with findings. Sends nothing, types nothing, and opens a browser only with `--browser`.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class Check:
 Look = Callable[[], Iterator[Check]]
 
 
-def run(output: Output, *, env: Mapping[str, str] | None = None) -> int:
-    """The exit code: 0, or 3 when something wants mending."""
+def run(output: Output, *, browser: bool = False, env: Mapping[str, str] | None = None) -> int:
+    """The exit code: 0, or 3 when something wants mending. `browser`: look at the site's page too."""
     env = dict(os.environ) if env is None else env
     terminal = Terminal(quiet=output.quiet)
     checks = []
-    for check in _all(env):
+    for check in _all(env, browser):
         checks.append(check)
         if not output.json and not (output.quiet and check.ok):
             terminal.put(exact(_line(check, terminal.tty)))
@@ -61,10 +61,10 @@ def guarded(name: str, look: Look) -> Iterator[Check]:
         yield Check(name, False, f"could not be looked at ({type(error).__name__}: {error})"[:300], "")
 
 
-def _all(env: Mapping[str, str]) -> Iterator[Check]:
-    from gptbridge.shell import doctor_home, doctor_machine
+def _all(env: Mapping[str, str], browser: bool) -> Iterator[Check]:
+    from gptbridge.shell import doctor_home, doctor_machine, doctor_page
 
-    for name, look in (*doctor_machine.looks(env), *doctor_home.looks(env)):
+    for name, look in (*doctor_machine.looks(env), *doctor_home.looks(env), *(doctor_page.looks(env) if browser else ())):
         yield from guarded(name, look)
 
 

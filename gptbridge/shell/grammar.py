@@ -203,12 +203,14 @@ def sweep(stale_after: Annotated[str | None, typer.Option("--stale-after", metav
 
 
 @app.command()
-def doctor(json: Json = False, quiet: Quiet = False) -> Request:
-    """Look at everything that a send needs, and say what mends what is wrong. Opens no browser, changes nothing.
+def doctor(browser: Annotated[bool, typer.Option("--browser", help="Also look at the site in a window: who is signed in, and whether the "
+                                                                    "page is as known. Types and presses nothing.")] = False,
+           json: Json = False, quiet: Quiet = False) -> Request:
+    """Look at everything that a send needs, and say what mends what is wrong. Without --browser it opens none, and changes nothing.
 
     Exit 3: something wants mending.
     """
-    return requests.Doctor()
+    return requests.Doctor(browser)
 
 
 @app.command("bootstrap-registry")

@@ -101,7 +101,7 @@ class PrintUnit(NamedTuple):
 
 
 class Doctor(NamedTuple):
-    pass
+    browser: bool = False
 
 
 class Bootstrap(NamedTuple):

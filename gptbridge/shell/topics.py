@@ -33,7 +33,7 @@ Commands:
   show ID                                    the log of a conversation, or one text of it
   ops [list | show ID | stop ID | ...]       every send, what is known about it, and what you decide
   sweep                                      heal what a crash left, and say what needs you
-  doctor                                     look at everything that a send needs
+  doctor [--browser]                         look at everything that a send needs; and at the site
   bootstrap-registry                         bring in conversations that were begun elsewhere
   login                                      open the browser's window to sign in by hand
   practice                                   serve a stand-in of the site on this machine
@@ -92,7 +92,7 @@ Files.
     logs/failed-OP.log      a turn that ended before its conversation was known
     spool/                  prompts as admitted, until their operation is forgotten; files, until
                             they are sent and a sweep has run
-    reports/                bug reports without your texts, the newest 20
+    reports/                of bugs, and of pages not as known; without your texts, the newest 20
     quarantine/             strange entries that the sweep moved out of these folders
     locks/                  lock files; never delete them
     browser/                Chrome's profile and the driver

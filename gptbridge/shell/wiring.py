@@ -20,6 +20,7 @@ from gptbridge.edge.locks import Locks
 from gptbridge.edge.logs import LogFiles
 from gptbridge.edge.owner import own
 from gptbridge.edge.registry_file import RegistryFile
+from gptbridge.edge.reports import ReportFolder
 from gptbridge.edge.saved_files import SavedFiles
 from gptbridge.edge.spool import SpoolFolder
 from gptbridge.edge.stamps import StampFile
@@ -115,7 +116,16 @@ def world(env: Mapping[str, str], config: Config, caller: Caller, copies: CopyFo
     browser = (open_browser or chrome_browser)(config, home, clock, warn)
     logs = LogFiles(home, copies if config.settings.copies else None)
     return World(clock, host, owner, ledger, RegistryFile(home, host, warn=warn), stamps, SpoolFolder(home), logs, HomeStrays(home),
-                 home.locks, Room(host, home), browser, caller, config.settings, None if copies is None else SavedFiles(copies, home.disk))
+                 home.locks, Room(host, home), browser, caller, config.settings, None if copies is None else SavedFiles(copies, home.disk),
+                 ReportFolder(home, host))
+
+
+def leave_browser(w: World, *, only_read: bool) -> None:
+    """A Chrome that was started only to read is closed, unless somebody else works in it: while every seat is held here, nobody does."""
+    leave = getattr(w.browser, "leave", None)
+    if leave is not None:
+        with w.locks.dead_seats() as free:
+            leave(quit_started=only_read and len(free) == w.settings.seats)
 
 
 def desk(env: Mapping[str, str], *, purpose: str) -> tuple[World, LedgerFile]:

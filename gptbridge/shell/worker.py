@@ -24,7 +24,7 @@ from gptbridge.core.ports import World
 from gptbridge.edge.config import Config
 from gptbridge.edge.copies import CopyFolder
 from gptbridge.shell.job import Job
-from gptbridge.shell.wiring import OpenBrowser, world
+from gptbridge.shell.wiring import OpenBrowser, leave_browser, world
 
 BACKLOG = 4 * 2**20  # bytes of events that are kept for a front that reads slowly
 LAST_S = 2.0
@@ -148,15 +148,7 @@ def _work(caller: FrontSocket, job: Job, config: Config, env: Mapping[str, str],
         return {"slug": "bug", "message": write_bug(env, error), "hint": "please report it with that file"}
     finally:
         if w is not None:
-            _leave_browser(w, not job.sends)
-
-
-def _leave_browser(w: World, only_read: bool) -> None:
-    """A Chrome that was started only to read is closed, unless somebody else works in it: while every seat is held here, nobody does."""
-    leave = getattr(w.browser, "leave", None)
-    if leave is not None:
-        with w.locks.dead_seats() as free:
-            leave(quit_started=only_read and len(free) == w.settings.seats)
+            leave_browser(w, only_read=not job.sends)
 
 
 def _send(w: World, job: Job, operation_id: str, folder: str | None) -> dict[str, Any]:

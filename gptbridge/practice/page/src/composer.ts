@@ -97,7 +97,7 @@ export class Composer {
     this.uploads = [];
     const draft = this.touched ? undefined : scenario("draft");
     this.editor?.set(draft ? String(draft.text ?? "an old draft") : draftOf(conversation));
-    if (draft) keepDraft(conversation, ""); // it lasts as long as its scenario
+    if (draft && !draft.kept) keepDraft(conversation, ""); // it lasts as long as its scenario
     const file = this.touched ? undefined : scenario("draft-file");
     if (file) this.attach(new File(["left over"], String(file.name ?? "left over.txt"), { type: "text/plain" }), false);
     this.showChips();

@@ -1,6 +1,16 @@
 // How elements are made: attributes and text only, never markup from outside.
+import { scenario } from "./net";
+
 export type Child = Node | string | null | undefined | false;
 type Value = string | number | boolean | null | undefined | ((event: never) => void);
+
+/** Scenario `renamed`: each of its words, as the name of an attribute, a class or a whole value, begins with `x-` from now on. */
+export function set(element: Element, name: string, value: string): void {
+  const words = new Set(String(scenario("renamed")?.what ?? "").split(" ").filter(Boolean));
+  const now = (word: string): string => (words.has(word) ? `x-${word}` : word);
+  if (words.size) [name, value] = [now(name), name === "class" ? value.split(" ").map(now).join(" ") : now(value)];
+  if (element.getAttribute(name) !== value) element.setAttribute(name, value);
+}
 
 /** An element with attributes (`true` = empty attribute, functions = listeners of that event, null/false = left out). */
 export function h<K extends keyof HTMLElementTagNameMap>(
@@ -9,7 +19,7 @@ export function h<K extends keyof HTMLElementTagNameMap>(
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (typeof value === "function") element.addEventListener(name, value as EventListener);
-    else if (value !== null && value !== undefined && value !== false) element.setAttribute(name, value === true ? "" : String(value));
+    else if (value !== null && value !== undefined && value !== false) set(element, name, value === true ? "" : String(value));
   }
   for (const child of children) if (child) element.append(child);
   return element;

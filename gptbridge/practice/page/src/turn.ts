@@ -1,5 +1,5 @@
 // How one turn looks: the hooks that tools look for, around text that is never markup.
-import { copyFrom, h, icon, iconButton } from "./dom";
+import { copyFrom, h, icon, iconButton, set } from "./dom";
 import { renderMarkdown } from "./markdown";
 import { call, scenario } from "./net";
 import { menu } from "./overlays";
@@ -16,7 +16,7 @@ export interface TurnHooks {
 
 /** The inside of one turn's container; `show` may be called again and again and keeps what did not change. */
 export class TurnView {
-  readonly section = h("section", { dir: "auto", class: "turn" });
+  readonly section: HTMLElement = h(String(scenario("turn-tag")?.tag ?? "section") as "section", { dir: "auto", class: "turn" });
   private parts = new Map<string, { element: HTMLElement; sign: string }>();
   private openThoughts = new Set<string>();
   private wholeMessage = false;
@@ -28,7 +28,7 @@ export class TurnView {
     for (const [name, value] of Object.entries({
       "data-turn-id": turn.key, "data-turn-id-container": turn.key, "data-testid": `conversation-turn-${turn.number}`, "data-turn": turn.role,
       "data-scroll-anchor": String(isLast),
-    })) if (this.section.getAttribute(name) !== value) this.section.setAttribute(name, value);
+    })) set(this.section, name, value);
     if (turn.role === "user") this.showUser(turn);
     else this.showAnswer(turn, isLast);
   }
@@ -134,8 +134,8 @@ export class TurnView {
   private answer(node: TreeNode, text: string, streaming: boolean, first: boolean): HTMLElement {
     const message = node.message!;
     const known = this.parts.get(`answer:${node.id}`)?.element;
-    const body = known?.querySelector<HTMLElement>(".markdown") ?? h("div", {});
-    body.className = `markdown prose${streaming ? " result-streaming streaming-animation" : ""}`;
+    const body = known?.querySelector<HTMLElement>(".prose") ?? h("div", {});
+    set(body, "class", `markdown prose${streaming ? " result-streaming streaming-animation" : ""}`);
     renderMarkdown(body, text, (message.metadata?.content_references as never[]) ?? [], streaming);
     if (known) return known;
     return h("div", {
