@@ -18,6 +18,7 @@ from gptbridge.core.ports import Held, SentFile
 
 DEPTH = 5  # a wrapper or two around the body is still that body
 _USER = re.compile(r'"role"\s*:\s*"user"')
+_OPENS = re.compile(r"\s*[\[{]")
 _SHORT = 12
 
 
@@ -26,7 +27,7 @@ def sending_part(value: Any, depth: int = DEPTH) -> dict[str, Any] | None:
     if depth < 0:
         return None
     if isinstance(value, str):
-        return sending_part(_json(value), depth - 1) if value[:64].lstrip()[:1] in ("{", "[") and "messages" in value else None
+        return sending_part(_json(value), depth - 1) if _OPENS.match(value) and "messages" in value else None
     if isinstance(value, dict):
         messages = value.get("messages")
         if isinstance(messages, list) and any(_is_user(message) for message in messages):
@@ -108,7 +109,7 @@ def _is_user(message: Any) -> bool:
     if not isinstance(message, dict):
         return False
     author = message.get("author")
-    return (author.get("role") if isinstance(author, dict) else message.get("role")) == "user"
+    return (author.get("role") if isinstance(author, dict) else message.get("role")) == "user"  # as the guard in the page decides it
 
 
 def _users(part: Mapping[str, Any] | None) -> list[dict[str, Any]]:

@@ -5,9 +5,9 @@ once each request that the worker named just before it released it; every other 
 that was made after the worker's death, and the very request that the gate held when it died. Then it closes the window and ends.
 
 Guarantees: it releases nothing by itself, holds no lock, reads and writes no file, and ends with its worker. Killed, it leaves the gate as
-it was before, and the gate then releases nothing more. Touches one DevTools connection and the socket to its worker; a line each way:
-`{"browser_url", "target", "origin"}` -> `ready` or `failed REASON`; `ask`, `expect NETWORK`, `spare files` or `spare nothing` -> `ok`; end
-of file: the worker is gone. Fails closed.
+it was before, the gate then releases nothing more, and another takes its place. Touches one DevTools connection and the socket to its
+worker; a line each way: `{"browser_url", "target", "origin"}` -> `ready` or `failed REASON`; `ask`, `expect NETWORK`, `spare files` or
+`spare nothing` -> `ok`; end of file: the worker is gone. Fails closed.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -29,10 +30,11 @@ ANSWER_S = 5.0
 END_S = 5.0
 CLOSE_AGAIN_S = 0.5
 ROUNDS, ROUND_S = 4, 0.05
+RELIEFS = 10  # somebody who kills one after the other is let have his way
 
 
-class Sentry:
-    """The worker's end. The process starts at once, and is there by the time that `watch` asks for it."""
+class Leashed:
+    """One such process, and the lines to it."""
 
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
@@ -40,22 +42,62 @@ class Sentry:
         paths = os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH"))))
         with theirs:
             # In a session of its own: what kills the worker's group must not reach it.
-            self._process = subprocess.Popen([sys.executable, "-P", "-m", "gptbridge.edge.sentry"], stdin=theirs.fileno(),
-                                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/",
-                                             env={**os.environ, "PYTHONPATH": paths}, start_new_session=True)
+            self.process = subprocess.Popen([sys.executable, "-P", "-m", "gptbridge.edge.sentry"], stdin=theirs.fileno(),
+                                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/",
+                                            env={**os.environ, "PYTHONPATH": paths}, start_new_session=True)
         self._socket = ours
         self._said = ours.makefile("rb")
 
+    def exchange(self, words: str, timeout: float) -> str:
+        """What it says to that; empty when it is gone."""
+        try:
+            self._socket.settimeout(timeout)
+            self._socket.sendall(words.encode("ascii") + b"\n")
+            return self._said.readline().decode("ascii", "replace").strip()
+        except (OSError, ValueError):
+            return ""
+
+    def let_go(self) -> None:
+        self._said.close()
+        self._socket.close()
+
+
+class Sentry:
+    """The worker's end. The process starts at once, and is there by the time that `watch` asks for it.
+
+    One that dies before its worker is followed by another, which fails every send: it was not told of any. So a send that is not released
+    yet is given up (`ask`, `expect`), and a page whose send has left cannot repeat it when the worker dies too.
+    """
+
+    def __init__(self) -> None:
+        self._first = self._standing = Leashed()
+        self.reliefs = 0  # how many followed a dead one and stand, or stood, in its place
+        self._ending = False
+        self._lock = threading.Lock()
+
     @property
     def pid(self) -> int:
-        return self._process.pid
+        return self._standing.process.pid
 
     def watch(self, browser_url: str, target: str, origin: str) -> None:
         """Returns when every request of the window stops at it. Failure("browser")."""
-        order = {"browser_url": browser_url, "target": target, "origin": origin}
-        answer = self._exchange(json.dumps(order), READY_S)
+        order = json.dumps({"browser_url": browser_url, "target": target, "origin": origin})
+        answer = self._first.exchange(order, READY_S)
         if answer != "ready":
             raise Failure("browser", f"The gate's sentry could not attach ({answer.removeprefix('failed ') or 'it ended'}).")
+        threading.Thread(target=self._relieve, args=(order,), daemon=True).start()
+
+    def _relieve(self, order: str) -> None:
+        for _ in range(RELIEFS):
+            self._standing.process.wait()
+            with self._lock:
+                if self._ending:
+                    return
+                if self._standing is not self._first:
+                    self._standing.let_go()
+                self._standing = Leashed()
+            if self._standing.exchange(order, READY_S) == "ready":  # one that cannot attach waits for its worker's end like any other
+                self.reliefs += 1
 
     def ask(self) -> None:
         """Failure("browser") when it does not stand there any more."""
@@ -71,24 +113,19 @@ class Sentry:
 
     def end(self) -> None:
         """For a window that is gone. What is left of it is closed by the sentry, which may take longer than we wait."""
-        self._said.close()
-        self._socket.close()
+        with self._lock:
+            self._ending = True
+            standing = self._standing
+        for one in {self._first, standing}:
+            one.let_go()
         try:
-            self._process.wait(END_S)
+            standing.process.wait(END_S)
         except subprocess.TimeoutExpired:
             pass  # it goes on until the window is closed
 
     def _need_ok(self, words: str) -> None:
-        if self._exchange(words, ANSWER_S) != "ok":
+        if self._first.exchange(words, ANSWER_S) != "ok":
             raise Failure("browser", "The gate's sentry is gone. Nothing was sent.", "run the command again", again=True)
-
-    def _exchange(self, words: str, timeout: float) -> str:
-        try:
-            self._socket.settimeout(timeout)
-            self._socket.sendall(words.encode("ascii") + b"\n")
-            return self._said.readline().decode("ascii", "replace").strip()
-        except OSError:
-            return ""
 
 
 class Watch:

@@ -6,18 +6,22 @@ import contextlib
 import gc
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gptbridge.core.errors import Failure
 from gptbridge.core.ports import SentFile
+from gptbridge.core.send_request import DEPTH, sending_part
 from gptbridge.edge import processes
+from gptbridge.edge.chatgpt import SENDING_MESSAGES_JS
 from gptbridge.edge.chrome import Chrome
 from gptbridge.edge.gate import Gate
 from gptbridge.edge.sentry import Sentry
@@ -257,6 +261,29 @@ def test_guard_looks_native_and_leaves_no_names(seat: Seat) -> None:
     assert fresh == 0
 
 
+def test_the_guard_and_the_gate_know_a_send_by_the_same_shape(seat: Seat) -> None:
+    """The same bodies to both recognisers: what only one of them knew could leave after our death, or be failed for nothing."""
+    rng = random.Random(11)
+    bodies = [json.dumps(wrapped(rng)) for _ in range(1500)]
+    ours = [sending_part(json.loads(body)) is not None for body in bodies]
+    page = seat.window.js(f"JSON.stringify({json.dumps(bodies)}.map((body) => {SENDING_MESSAGES_JS}({DEPTH})(body) !== null))")
+    differing = [body for body, one, other in zip(bodies, ours, json.loads(page), strict=True) if one is not other]
+    assert differing == [] and 150 < sum(ours) < 1350
+
+
+def wrapped(rng: random.Random) -> Any:
+    """Something like a send, in up to seven wrappers of every kind, or something that just fails to be one."""
+    role = rng.choice(["user", "user", "user", "system", None, ["user"]])
+    author = rng.choice([{"role": role}, {"role": role}, "user", None, 0, {}])
+    message = rng.choice([{"author": author}, {"author": author, "role": "user"}, {"role": role}, None, "user"])
+    name = rng.choice(["messages", "messages", "messages", "message"])
+    value: Any = {name: rng.choice([[message], [message], [None, message], message, []])}
+    for _ in range(min(rng.randrange(8), rng.randrange(8))):
+        value = rng.choice([lambda v: {"a": 1, "b": v}, lambda v: [None, "messages", v], lambda v: {"messages": v},
+                            lambda v: " " * rng.choice([0, 3, 100]) + json.dumps(v), lambda v: "x" + json.dumps(v)])(value)
+    return value
+
+
 # -- the process of the gate dies
 
 
@@ -330,6 +357,20 @@ def test_killed_after_release_the_page_reaches_the_site_no_more(helper: Helper, 
     assert helper.process.wait(5) == -signal.SIGKILL
     until(lambda: not helper.is_there(), "the window to be closed")
     until(lambda: processes.started(helper.sentry) is None, "the end of the sentry")
+    assert quiet(toy) == 1, toy.sends
+
+
+@pytest.mark.parametrize("how", ["frame", "worker", "reload"])
+def test_a_sentry_that_died_first_has_a_successor(helper: Helper, toy: Toy, how: str) -> None:
+    helper.tell("open")
+    helper.window.js(f"void haunt('m-1', '{how}')")
+    helper.tell("wait", "release")
+    os.kill(helper.sentry, signal.SIGKILL)
+    until(lambda: helper.tell("sentry") != "0", "the successor")
+    helper.sentry = int(helper.tell("sentry"))
+    helper.kill()
+    until(lambda: not helper.is_there(), "the window to be closed")
+    until(lambda: processes.started(helper.sentry) is None, "the end of the successor")
     assert quiet(toy) == 1, toy.sends
 
 
