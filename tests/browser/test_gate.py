@@ -273,11 +273,11 @@ def test_the_guard_and_the_gate_know_a_send_by_the_same_shape(seat: Seat) -> Non
 
 def wrapped(rng: random.Random) -> Any:
     """Something like a send, in up to seven wrappers of every kind, or something that just fails to be one."""
-    role = rng.choice(["user", "user", "user", "system", None, ["user"]])
-    author = rng.choice([{"role": role}, {"role": role}, "user", None, 0, {}])
-    message = rng.choice([{"author": author}, {"author": author, "role": "user"}, {"role": role}, None, "user"])
-    name = rng.choice(["messages", "messages", "messages", "message"])
-    value: Any = {name: rng.choice([[message], [message], [None, message], message, []])}
+    role = rng.choice(["user"] * 6 + ["system", None, ["user"]])
+    author = rng.choice([{"role": role}] * 5 + ["user", None, 0, {}])
+    message = rng.choice([{"author": author}, {"author": author, "role": "user"}, {"role": role}] * 3 + [None, "user"])
+    name = rng.choice(["messages"] * 6 + ["message"])
+    value: Any = {name: rng.choice([[message]] * 4 + [[None, message], message, []])}
     for _ in range(min(rng.randrange(8), rng.randrange(8))):
         value = rng.choice([lambda v: {"a": 1, "b": v}, lambda v: [None, "messages", v], lambda v: {"messages": v},
                             lambda v: " " * rng.choice([0, 3, 100]) + json.dumps(v), lambda v: "x" + json.dumps(v)])(value)
