@@ -27,6 +27,7 @@ from gptbridge.flow.healing import Healed, Heed, Swept, note_look
 from gptbridge.flow.paced import Enough, PacedReader
 
 READS = 20  # conversations in one run
+SPARED = 5  # of them, for what is no operation: twenty that nobody can settle do not keep it away for ever
 NEWEST = 20  # of the account's list
 SEAT_S = 60.0  # how long it waits for a window: sends go first
 
@@ -42,7 +43,8 @@ def bring_home(w: World, custody: Custody, healed: Healed, found: Swept, heed: H
             page, account = reading.reader(w, places, heed, wait_s=SEAT_S)
             paced = PacedReader(w, page, heed, reads=READS, searches=reconciling.READS)
             run = _Run(w, custody, paced, account, healed, found, heed)
-            run.operations(ops, tried)
+            with paced.sparing(SPARED):
+                run.operations(ops, tried)
             run.interrupted()
             run.newest()
     except Failure as failure:

@@ -31,10 +31,20 @@ class PacedReader:
         self._listed: dict[tuple[int, int], dict[str, Any]] = {}
         self._reads, self._searches = reads, searches
         self._searching = self._begun = False
+        self._spared = 0
 
     @property
     def left(self) -> int:
         return self._reads - len(self._known)
+
+    @contextmanager
+    def sparing(self, reads: int) -> Iterator[None]:
+        """Meanwhile so many are kept for what comes later."""
+        self._spared = reads
+        try:
+            yield
+        finally:
+            self._spared = 0
 
     @contextmanager
     def searching(self) -> Iterator[None]:
@@ -56,7 +66,7 @@ class PacedReader:
 
     def conversation(self, conversation_id: str) -> dict[str, Any]:
         if conversation_id not in self._known:
-            if self.left <= 0 or (self._searching and self._searches <= 0):
+            if self.left <= self._spared or (self._searching and self._searches <= 0):
                 raise Enough
             self._searches -= self._searching
             self._turn()

@@ -110,6 +110,23 @@ def test_a_run_is_bounded_and_paced_and_the_newest_come_first(ground: Ground, wo
     idle(worker)
 
 
+def test_what_nobody_can_settle_does_not_keep_the_newest_away(ground: Ground, worker: Worker) -> None:
+    made = talks(worker, 24)
+    swept(worker)
+    swept(worker)
+    for number, talk in enumerate(made[:22]):
+        common = {"operation_id": f"01KB7X{number:020d}", "epoch": "7.dead", "actor": "worker", "reason": "r"}
+        for row in ({"state": "queued", "kind": "resume", "target": talk, "fingerprint": "f" * 64, "attempt": 1, "account": WHO},
+                    {"state": "claimed"}, {"state": "dispatched", "user_message_id": f"aaaaaaaa-0000-4000-8000-{number:012x}"},
+                    {"state": "uncertain", "actor": "recovery"}):
+            worker.world.ledger.transact(lambda view, row=row, common=common: [{**common, **row}])  # type: ignore[misc]
+    ground.person("said on a phone", to=made[23])
+    arrived(ground)
+    found, reads = looked(worker)
+    assert found.failure is None and (found.counts["hydrated"], found.counts["uncertain"], reads) == (1, 22, 17)
+    assert [t.section("prompt") for t in worker.turns(made[23])] == ["words 23", "said on a phone"]
+
+
 def test_a_throttle_ends_it_at_once_and_the_rest_comes_later(ground: Ground, worker: Worker) -> None:
     for number in range(4):
         worker.send(f"words {number}")
