@@ -53,6 +53,5 @@ def _inline(name: str) -> str:
 
 
 def _fenced(body: str, language: str = "") -> str:
-    longest = max((len(run) for run in re.findall("`+", body)), default=0)
-    fence = "`" * max(3, longest + 1)
+    fence = "`" * (max(map(len, re.findall("```+", body)), default=2) + 1)
     return f"{fence}{language}\n{body}{'' if body.endswith(chr(10)) else chr(10)}{fence}"
