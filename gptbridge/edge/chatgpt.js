@@ -54,14 +54,16 @@ const pieceLength = 2000;  // UTF-16 units of one paste
 const challengeTitle = /^just a moment|attention required/i;
 const shown = (node) => !!node && node.getClientRects().length > 0;
 const editors = (selector) => Array.from(document.querySelectorAll(selector)).filter(shown);
-const present = generations.filter((one) => editors(one.editor).length);
-const traits = (one) => Object.values(one).filter((hook) => typeof hook === 'string' && document.querySelector(hook)).length;
-const likely = generations.filter((one) => generations.every((other) => other === one || traits(one) > traits(other)));
-const either = (name) => generations.map((one) => one[name]).filter(Boolean).join(', ');
-const neither = {...Object.fromEntries(generations.flatMap(Object.keys).map((name) => [name, either(name)])), name: 0};
-const hooks = {...common, ...(present.length === 1 ? present[0] : present.length ? neither : likely[0] || neither)};
-// An editor that is alive bears ProseMirror's own mark (`pmViewDesc`, prosemirror-view 1): enough where the page has no sign of being ready.
 const found = (hook) => !!hook && !!document.querySelector(hook);
+const either = (name) => generations.map((one) => one[name]).filter(Boolean).join(', ');
+// The generation whose editor is shown. Where none is, the one that more of the rest belongs to, so that what is missing can be named.
+function generation() {
+  const traits = (one) => Object.values(one).filter((hook) => typeof hook === 'string' && found(hook)).length;
+  const shows = generations.filter((one) => editors(one.editor).length);
+  const likely = shows.length ? shows : generations.filter((one) => generations.every((other) => other === one || traits(one) > traits(other)));
+  return likely.length === 1 ? likely[0] : {...Object.fromEntries(generations.flatMap(Object.keys).map((name) => [name, either(name)])), name: 0};
+}
+const hooks = {...common, ...generation()};
 const editorOf = () => { const all = editors(hooks.editor); return all.length === 1 ? all[0] : null; };
 const roleOf = (node) => node.dataset.messageAuthorRole || (node.dataset.chatgptSearchUnitKey || '').split(':').pop();
 const idOf = (node) => node.dataset.messageId || (node.dataset.chatgptSearchMessageIds || '').trim().split(/\s+/).pop();  // of a reply in steps the reply itself
@@ -71,6 +73,9 @@ const controlOf = (selector) => {
   const all = Array.from(document.querySelectorAll(selector)).filter((node) => shown(node) && (!form || node.closest('form') === form));
   return all.length === 1 ? all[0] : null;
 };
+
+// Where the page has no sign of its own: an editor that is alive bears ProseMirror's mark (prosemirror-view 1).
+const isReady = (editor) => (hooks.ready ? found(hooks.ready) : !!editor && !!editor.pmViewDesc);
 
 // Which of the page's modes is chosen, 0 being Chat; the switch stands in no form, menu, dialog or turn.
 function modeOf() {
@@ -198,7 +203,8 @@ const api = {
       path, named: named && decodeURIComponent(named[1]), title: document.title, loaded: document.readyState,
       editor: !!editor, text: editor ? textOf(editor) : null,
       chips: chipsOf().length, sendable: sendable(),
-      ready: hooks.ready ? found(hooks.ready) : !!editor && !!editor.pmViewDesc, turns: document.querySelectorAll(hooks.turn).length,
+      ready: isReady(editor), strange: !editor && Array.from(document.querySelectorAll('textarea, [contenteditable="true"]')).some(shown),
+      turns: document.querySelectorAll(hooks.turn).length,
       newest: users.length ? idOf(users[users.length - 1]) : null,
       generating: found(hooks.stop) || found(hooks.running), work: (!!editor && !!hooks.chat && !editor.closest(hooks.chat)) || modeOf() > 0,
       temporary: new URLSearchParams(location.search).get('temporary-chat') === 'true',
@@ -225,9 +231,8 @@ const api = {
       generation: hooks.name, found: counts, missing: needed.filter((name) => !counts[name]),
       lacking: useful.filter((name) => hooks[name] && !counts[name] && (named || name !== 'place')), selectors: Object.fromEntries(known),
       told: ['id', 'class', 'role', 'type', 'data-testid', 'data-state', 'data-turn', 'data-message-author-role', 'contenteditable', 'aria-expanded', 'aria-checked',
-        'aria-disabled', 'aria-busy', 'aria-haspopup', 'aria-modal', 'aria-selected', 'disabled', 'hidden', 'multiple', 'accept', 'data-chatgpt-composer',
-        'data-thread-find-composer', 'data-composer-markdown', 'data-composer-attachments', 'data-composer-navigation-target', 'data-conversation-role',
-        'data-markdown-text-style', 'data-user-message-bubble', 'data-talvt-turn-state'],  // a program's words, never a person's
+        'aria-disabled', 'aria-busy', 'aria-haspopup', 'aria-modal', 'aria-selected', 'disabled', 'hidden', 'multiple', 'accept', 'data-conversation-role',
+        'data-composer-navigation-target', 'data-markdown-text-style', 'data-talvt-turn-state'],  // a program's words, never a person's
       words: ['message', 'body', 'said', 'editor'].map(either),
     };
   },
