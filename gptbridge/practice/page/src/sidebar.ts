@@ -1,5 +1,5 @@
 // The sidebar: who is here, and the list of conversations.
-import { h, icon, iconButton } from "./dom";
+import { Child, h, icon, iconButton } from "./dom";
 import { isSecond, names } from "./generation";
 import { api, call, whoami } from "./net";
 import { ask, menu, toast } from "./overlays";
@@ -18,9 +18,13 @@ export class Sidebar {
 
   constructor(private hooks: SidebarHooks) {
     const { user } = whoami();
-    const brand = h("a", { href: "/", class: "brand", "aria-label": "ChatGPT", click: (event: Event) => { event.preventDefault(); hooks.fresh(); } },
-      h("img", { src: "/assets/favicon.svg", alt: "", width: 26, height: 26 }), h("span", { class: "badge" }, t("practice")));
-    const compose = h("a", { href: "/", class: "__menu-item", "data-testid": "create-new-chat-button", click: (event: Event) => { event.preventDefault(); hooks.fresh(); } }, icon("compose"), h("span", { class: "truncate" }, t("newChat")));
+    // The second generation has no links here.
+    const home = (attributes: Record<string, string>, ...inside: Child[]): HTMLElement => {
+      const click = (event: Event): void => { event.preventDefault(); hooks.fresh(); };
+      return isSecond() ? h("button", { type: "button", ...attributes, click }, ...inside) : h("a", { href: "/", ...attributes, click }, ...inside);
+    };
+    const brand = home({ class: "brand", "aria-label": "ChatGPT" }, h("img", { src: "/assets/favicon.svg", alt: "", width: 26, height: 26 }), h("span", { class: "badge" }, t("practice")));
+    const compose = home({ class: "__menu-item", "data-testid": "create-new-chat-button" }, icon("compose"), h("span", { class: "truncate" }, t("newChat")));
     const profile = user && h("button", { type: "button", class: "__menu-item profile", "data-testid": "accounts-profile-button", "aria-haspopup": "menu", "aria-label": t("profile"), click: () => this.profileMenu(profile!) },
       h("span", { class: "avatar", "aria-hidden": "true" }, (user.name ?? user.id).slice(0, 1).toUpperCase()), h("span", { class: "truncate" }, user.name ?? user.id)) || null;
     const guest = user ? null : h("div", { class: "guest" }, h("p", {}, t("guestNote")));
@@ -84,7 +88,6 @@ export class Sidebar {
         this.hooks.open(path);
       };
       const shared = { class: "__menu-item", dir: "auto", "data-active": row.id === this.active ? "" : null, "aria-current": row.id === this.active ? "page" : null, click: open };
-      // The second generation has no links here.
       const entry = isSecond()
         ? h("div", { ...shared, role: "button", tabindex: 0, "aria-label": title, "data-sidebar-chatgpt-conversation-key": `chatgpt:conversation:${row.id}`, keydown: (event: KeyboardEvent) => { if (event.key === "Enter") open(event); } },
           h("div", { class: "truncate", "data-thread-title": "true" }, title))
