@@ -156,7 +156,7 @@ class FakeSession:
         return {"path": page.path, "named": named, "title": "Just a moment..." if challenge else "Practice", "loaded": "complete",
                 "editor": not challenge and page.path != "blank", "text": None if challenge else page.text,
                 "chips": self._chips(), "sendable": self._sendable(),
-                "ready": not challenge and page.path != "blank", "turns": 2 * len(page.users),
+                "ready": not challenge and page.path != "blank", "strange": False, "turns": 2 * len(page.users),
                 "newest": page.users[-1] if page.users else None, "generating": self.gate.answering, "work": "work-mode" in scenarios,
                 "temporary": False, "login": signed_out, "challenge": challenge,
                 "dialog": ["Too many requests"] if "throttled" in scenarios else [], "toast": [page.toast] if page.toast else []}

@@ -1,39 +1,88 @@
 // The page side of chatgpt.py: every selector and endpoint of the site stands here, with the date and source of its last sighting.
 // Runs in the page's main world through the driver; the bearer token is used here and never leaves the page.
-const hooks = {
-  editor: ['#prompt-textarea.ProseMirror', '#prompt-textarea[contenteditable="true"]'],  // 2024-09 .. 2026-09, captures of 2026-07
-  send: 'button[data-testid="send-button"]',  // 2023-11 .. 2026-09; absent while the composer is empty
-  stop: 'button[data-testid="stop-button"], button[data-testid="composer-stop-button"]',  // 2025-11 .. 2026-07
-  ready: '[data-testid="blocking-initial-modals-done"]',  // 2025-10-03 capture
-  turn: 'section[data-turn], article[data-turn], div[data-turn]',  // article until 2026-03-20, section since
-  message: '[data-message-author-role][data-message-id]',  // since 2023-11
-  place: '[data-turn-id-container]',  // 2026-09, one for each turn, kept while the turn is not mounted; also list roots named *-root
-  body: '.markdown',  // 2023-11 .. 2026-09
-  said: '.whitespace-pre-wrap',  // a prompt's own text, 2024-06 .. 2026-09
-  thought: '[data-testid^="cot-v5"], [data-testid*="thinking"], [data-testid*="reasoning"]',  // 2025-11 .. 2026-09; closed: never pressed
-  failed: '[data-testid*="regenerate"], .text-token-text-error',  // 2025-11
-  noise: 'button, .sr-only, svg, .katex-html, [data-testid="webpage-citation-pill"] img',
-  chip: 'form [role="group"][aria-label][class*="file"], form [data-testid*="attachment"], form [data-testid*="file-chip"]',
+// What both generations of the page have. The labels of controls are in the person's language: none of them is looked at.
+const common = {
+  thought: '[data-testid^="cot-v5"], [data-testid*="thinking"], [data-testid*="reasoning"], [class~="group/activity-header"]',  // 2025-11 .. 2026-10; closed: never pressed
   busy: '[role="progressbar"], [aria-busy="true"], [data-state="uploading"], [data-state="loading"], [data-state="pending"]',  // 2025-11 .. 2026-07
   broken: '[data-state="failed"], [data-state="error"], [class*="text-error"]',
-  input: 'input[type="file"]',  // several, hidden; the composer's own takes documents, others images alone (2025-11 .. 2026-07)
-  unchip: 'form button[aria-label^="Remove"], form [role="group"] button[data-testid*="remove"]',
+  input: 'input[type="file"]',  // several, hidden; one takes documents, the others images alone (2025-11 .. 2026-09)
   login: '[data-testid="login-button"]',  // also seen on signed-in pages (2026-06-15): a hint, never a proof
   challenge: '#challenge-form, #challenge-running, iframe[src*="challenges.cloudflare.com"], input[id^="cf-chl-widget-"]',  // 2025-11 .. 2026-07
   dialog: '[role="dialog"], [role="alertdialog"]',
-  toast: '[role="alert"], .toast-root',
-  radio: 'button[role="radio"]',  // Chat/Work, 2026-07-12
+  toast: '[role="alert"], .toast-root, [data-testid="toast"]',  // 2025-10 .. 2026-10
+  noise: 'button, .sr-only, svg, .katex-html, [data-testid="webpage-citation-pill"] img, [data-testid="chatgpt-citation"] img, [data-markdown-copy="exclude"]',
+  code: 'pre, [data-markdown-copy="code-block"]',  // without a pre since 2026-09, its language in a line of its own
 };
 // Which of them must be there: on any page of somebody who is signed in, and where a conversation is open; those that help and can be done
 // without; all others show only at times (a send control has its place only while there is text).
 const always = ['editor', 'input'];
 const inThread = ['turn', 'message', 'body', 'said'];
 const useful = ['ready', 'place'];
+// What tells them apart. A page that shows neither editor, or both, is neither: nothing can be typed there.
+const generations = [{
+  name: 1,
+  editor: '#prompt-textarea.ProseMirror, #prompt-textarea[contenteditable="true"]',  // 2024-09 .. 2026-09, captures of 2026-07
+  send: 'button[data-testid="send-button"]',  // 2023-11 .. 2026-09; absent while the composer is empty
+  stop: 'button[data-testid="stop-button"], button[data-testid="composer-stop-button"]',  // 2025-11 .. 2026-07
+  ready: '[data-testid="blocking-initial-modals-done"]',  // 2025-10-03 capture
+  turn: 'section[data-turn], article[data-turn], div[data-turn]',  // article until 2026-03-20, section since
+  place: '[data-turn-id-container]',  // 2026-09, one for each turn, kept while the turn is not mounted; also list roots named *-root
+  message: '[data-message-author-role][data-message-id]',  // since 2023-11
+  said: '.whitespace-pre-wrap',  // a prompt's own text, 2024-06 .. 2026-09
+  body: '.markdown',  // 2023-11 .. 2026-09
+  failed: '[data-testid*="regenerate"], .text-token-text-error',  // 2025-11
+  chip: 'form [role="group"][aria-label][class*="file"], form [data-testid*="attachment"], form [data-testid*="file-chip"]',  // 2025-12 .. 2026-07
+  mode: 'button[role="radio"]',  // Chat first, then Work, 2026-07-12
+}, {
+  name: 2,
+  editor: '[data-composer-markdown][contenteditable="true"][role="textbox"]',  // notes of 2026-09-24 and 2026-10-01
+  send: 'form button[type="submit"]',  // 2026-09-24; type, not label
+  // The square is the same in every language (extension sources of 2026-10); in October the test id was back in some builds.
+  stop: 'form button[type="button"]:has(svg path[d^="M4.5 5.75"]), form button[data-testid="stop-button"]',
+  running: '[data-talvt-turn-state="in_progress"]',  // 2026-10
+  turn: '[data-turn-key]',  // a prompt and its answer, 2026-09
+  place: '[data-turn-key]',
+  message: '[data-chatgpt-search-unit-key][data-chatgpt-search-message-ids]',  // key `<turn>:<number>:user|assistant`, 2026-09
+  said: '[data-user-message-bubble] .whitespace-pre-wrap',  // 2026-09-29
+  body: '[data-markdown-text-style="assistant-message"]',  // 2026-09
+  failed: '[role="alert"]',  // 2026-10
+  chip: 'form [data-composer-attachments] [class~="group/composer-attachment"]',  // 2026-09-20 .. 2026-09-28
+  mode: '[role="tab"]',  // Chat first, then Work, 2026-10
+  chat: 'form[data-chatgpt-composer]',  // the editor's form; that of Work mode has another name, 2026-10
+}];
 const pieceLength = 2000;  // UTF-16 units of one paste
 const challengeTitle = /^just a moment|attention required/i;
-const first = (list, root = document) => list.map((one) => root.querySelector(one)).find((found) => found) || null;
 const shown = (node) => !!node && node.getClientRects().length > 0;
-const editorOf = () => first(hooks.editor);
+const editors = (selector) => Array.from(document.querySelectorAll(selector)).filter(shown);
+const found = (hook) => !!hook && !!document.querySelector(hook);
+const either = (name) => generations.map((one) => one[name]).filter(Boolean).join(', ');
+// The generation whose editor is shown. Where none is, the one that more of the rest belongs to, so that what is missing can be named.
+function generation() {
+  const traits = (one) => Object.values(one).filter((hook) => typeof hook === 'string' && found(hook)).length;
+  const shows = generations.filter((one) => editors(one.editor).length);
+  const likely = shows.length ? shows : generations.filter((one) => generations.every((other) => other === one || traits(one) > traits(other)));
+  return likely.length === 1 ? likely[0] : {...Object.fromEntries(generations.flatMap(Object.keys).map((name) => [name, either(name)])), name: 0};
+}
+const hooks = {...common, ...generation()};
+const editorOf = () => { const all = editors(hooks.editor); return all.length === 1 ? all[0] : null; };
+const roleOf = (node) => node.dataset.messageAuthorRole || (node.dataset.chatgptSearchUnitKey || '').split(':').pop();
+const idOf = (node) => node.dataset.messageId || (node.dataset.chatgptSearchMessageIds || '').trim().split(/\s+/).pop();  // of a reply in steps the reply itself
+// A composer's control: the one in the editor's own form, where it is the only one of its kind that is shown.
+const controlOf = (selector) => {
+  const form = editorOf() && editorOf().closest('form');
+  const all = Array.from(document.querySelectorAll(selector)).filter((node) => shown(node) && (!form || node.closest('form') === form));
+  return all.length === 1 ? all[0] : null;
+};
+
+// Where the page has no sign of its own: an editor that is alive bears ProseMirror's mark (prosemirror-view 1).
+const isReady = (editor) => (hooks.ready ? found(hooks.ready) : !!editor && !!editor.pmViewDesc);
+
+// Which of the page's modes is chosen, 0 being Chat; the switch stands in no form, menu, dialog or turn.
+function modeOf() {
+  const apart = `form, [role="menu"], ${hooks.dialog}, ${hooks.turn}`;
+  const switches = Array.from(document.querySelectorAll(hooks.mode)).filter((node) => shown(node) && !node.closest(apart));
+  return switches.findIndex((node) => ['aria-checked', 'aria-selected'].some((name) => node.getAttribute(name) === 'true') || node.dataset.state === 'on');
+}
 
 // The text of the editor: its top-level blocks joined by line feeds; a trailing break is the editor's own, any other is a line feed.
 function textOf(editor) {
@@ -64,30 +113,48 @@ const inputsOf = () => {
 };
 const takesImagesOnly = (input) => /^\s*image\b/.test(input.accept) || input.hasAttribute('capture');
 const sendable = () => {
-  const send = document.querySelector(hooks.send);
+  const send = controlOf(hooks.send);
   return !!send && !(send.disabled || send.getAttribute('aria-disabled') === 'true' || 'disabled' in send.dataset);
 };
 const toasts = () => Array.from(document.querySelectorAll(hooks.toast)).filter(shown).map((node) => node.textContent.trim().slice(0, 200));
 
 const escaped = (text) => text.replace(/&/g, '&amp;').replace(/</g, '&lt;').replace(/>/g, '&gt;');
 
+// What a block of code is written in: its class, or the one word in the line above it.
+function languageOf(block, code) {
+  const named = /language-([\w+#.-]+)/.exec(code.className);
+  if (named) return named[1];
+  const above = block.querySelector('[data-markdown-copy="exclude"] .truncate');
+  return above && /^[\w+#.-]+$/.test(above.textContent.trim()) ? above.textContent.trim().toLowerCase() : '';
+}
+
 // A copy of an answer's markup without what the page adds to it: formulas as they were written, code as plain text in one element.
 function cleaned(body) {
   const copy = body.cloneNode(true);
-  for (const pre of copy.querySelectorAll('pre')) {
-    if (pre.parentElement.closest('pre')) continue;  // 2026-07: an editor's pre inside the outer one
-    const code = pre.querySelector('code') || pre;
-    const language = /language-([\w+#.-]+)/.exec(code.className);
+  for (const block of copy.querySelectorAll(hooks.code)) {
+    if (block.parentElement.closest(hooks.code)) continue;  // 2026-07: an editor's pre inside the outer one
+    const code = block.querySelector('code') || block;
+    const language = languageOf(block, code);
     code.querySelectorAll('br').forEach((one) => one.replaceWith('\n'));
     const plain = document.createElement('code');
-    if (language) plain.className = language[0];
+    if (language) plain.className = `language-${language}`;
     plain.textContent = code.textContent;
-    pre.replaceChildren(plain);
+    const around = document.createElement('pre');
+    around.append(plain);
+    block.replaceWith(around);
+  }
+  for (const span of copy.querySelectorAll('[data-markdown-copy="inline-code"]')) {  // 2026-09-29
+    const code = document.createElement('code');
+    code.textContent = span.textContent;
+    span.replaceWith(code);
   }
   for (const formula of copy.querySelectorAll('.katex')) {
-    const source = formula.querySelector('annotation[encoding="application/x-tex"]');
-    const [open, shut] = formula.closest('.katex-display') ? ['\\[', '\\]'] : ['\\(', '\\)'];
-    if (source) formula.replaceWith(`${open}${source.textContent}${shut}`);
+    const holder = formula.closest('[data-math-source]');  // 2026-09, without the annotation
+    const annotation = formula.querySelector('annotation[encoding="application/x-tex"]');
+    const source = holder ? holder.dataset.mathSource : annotation && annotation.textContent;
+    const display = formula.closest('.katex-display, [data-math-display="true"]') || formula.querySelector('.katex-display');
+    const [open, shut] = display ? ['\\[', '\\]'] : ['\\(', '\\)'];
+    if (source) (holder || formula).replaceWith(`${open}${source}${shut}`);
   }
   copy.querySelectorAll(hooks.noise).forEach((one) => one.remove());
   return copy.innerHTML;
@@ -101,7 +168,7 @@ function placesOf() {
   return places.map((place) => ({
     shown: place.childElementCount > 0, thought: !!place.querySelector(hooks.thought),
     messages: outermost(Array.from(place.querySelectorAll(hooks.message)), hooks.message).map((node) => ({
-      id: node.dataset.messageId, role: node.dataset.messageAuthorRole,
+      id: idOf(node), role: roleOf(node),
       text: Array.from(node.querySelectorAll(hooks.said), (one) => one.textContent).join('\n\n'),
       html: Array.from(node.querySelectorAll(hooks.body), cleaned).join('\n'),
     })),
@@ -131,16 +198,15 @@ const api = {
     const editor = editorOf();
     const path = location.pathname;
     const named = /\/c\/([^/?#]+)/.exec(path);
-    const users = Array.from(document.querySelectorAll(hooks.message)).filter((node) => node.dataset.messageAuthorRole === 'user');
-    const radios = Array.from(document.querySelectorAll(hooks.radio)).filter((node) => /^(chat|work)$/i.test(node.textContent.trim()));
-    const chosen = radios.find((node) => node.getAttribute('aria-checked') === 'true' || node.dataset.state === 'on');
+    const users = Array.from(document.querySelectorAll(hooks.message)).filter((node) => roleOf(node) === 'user');
     return {
       path, named: named && decodeURIComponent(named[1]), title: document.title, loaded: document.readyState,
       editor: !!editor, text: editor ? textOf(editor) : null,
       chips: chipsOf().length, sendable: sendable(),
-      ready: !!document.querySelector(hooks.ready), turns: document.querySelectorAll(hooks.turn).length,
-      newest: users.length ? users[users.length - 1].dataset.messageId : null,
-      generating: !!document.querySelector(hooks.stop), work: !!chosen && /work/i.test(chosen.textContent),
+      ready: isReady(editor), strange: !editor && Array.from(document.querySelectorAll('textarea, [contenteditable="true"]')).some(shown),
+      turns: document.querySelectorAll(hooks.turn).length,
+      newest: users.length ? idOf(users[users.length - 1]) : null,
+      generating: found(hooks.stop) || found(hooks.running), work: (!!editor && !!hooks.chat && !editor.closest(hooks.chat)) || modeOf() > 0,
       temporary: new URLSearchParams(location.search).get('temporary-chat') === 'true',
       login: shown(document.querySelector(hooks.login)),
       challenge: challengeTitle.test(document.title) || !!document.querySelector(hooks.challenge),
@@ -158,14 +224,16 @@ const api = {
   // How often each hook is found now, and which are missing that must be there; read alone.
   hooks() {
     const {named, turns} = api.state();
-    const found = Object.fromEntries(Object.entries(hooks).map(([name, hook]) => [name, document.querySelectorAll([hook].flat().join(', ')).length]));
+    const known = Object.entries(hooks).filter(([, hook]) => typeof hook === 'string');
+    const counts = Object.fromEntries(known.map(([name, hook]) => [name, document.querySelectorAll(hook).length]));
     const needed = [...always, ...(named && (turns || document.readyState === 'complete') ? inThread : [])];
     return {
-      generation: 1, found, missing: needed.filter((name) => !found[name]), lacking: useful.filter((name) => !found[name] && (named || name !== 'place')),
-      selectors: Object.fromEntries(Object.entries(hooks).map(([name, hook]) => [name, [hook].flat().join(', ')])),
+      generation: hooks.name, found: counts, missing: needed.filter((name) => !counts[name]),
+      lacking: useful.filter((name) => hooks[name] && !counts[name] && (named || name !== 'place')), selectors: Object.fromEntries(known),
       told: ['id', 'class', 'role', 'type', 'data-testid', 'data-state', 'data-turn', 'data-message-author-role', 'contenteditable', 'aria-expanded', 'aria-checked',
-        'aria-disabled', 'aria-busy', 'aria-haspopup', 'aria-modal', 'disabled', 'hidden', 'multiple', 'accept'],  // a program's words, never a person's
-      words: [hooks.message, hooks.body, hooks.said, ...hooks.editor],
+        'aria-disabled', 'aria-busy', 'aria-haspopup', 'aria-modal', 'aria-selected', 'disabled', 'hidden', 'multiple', 'accept', 'data-conversation-role',
+        'data-composer-navigation-target', 'data-markdown-text-style', 'data-talvt-turn-state'],  // a program's words, never a person's
+      words: ['message', 'body', 'said', 'editor'].map(either),
     };
   },
 
@@ -211,7 +279,7 @@ const api = {
   files() {
     const chips = chipsOf();
     return {
-      chips: chips.length, labels: chips.map((chip) => chip.getAttribute('aria-label') || chip.textContent.trim().slice(0, 300)),
+      chips: chips.length, labels: chips.map((chip) => chip.getAttribute('aria-label') || (chip.querySelector('.truncate') || chip).textContent.trim().slice(0, 300)),
       inputs: inputsOf().reduce((count, input) => count + (input.files ? input.files.length : 0), 0),
       busy: chips.some((chip) => chip.matches(hooks.busy) || chip.querySelector(hooks.busy)),
       failed: chips.some((chip) => chip.matches(hooks.broken) || chip.querySelector(hooks.broken)),
@@ -231,18 +299,17 @@ const api = {
   clear() {
     const editor = editorOf();
     if (!editor) return false;
-    document.querySelectorAll(hooks.unchip).forEach((button) => button.click());
     for (const chip of chipsOf()) Array.from(chip.querySelectorAll('button')).slice(-1).forEach((button) => button.click());  // localised
     inputsOf().forEach((input) => { input.value = ''; });
     return api.untype();
   },
 
   press() {
-    return document.querySelector(hooks.send);
+    return controlOf(hooks.send);
   },
 
   halt() {
-    return document.querySelector(hooks.stop);
+    return controlOf(hooks.stop);
   },
 };
 

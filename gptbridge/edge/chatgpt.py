@@ -111,7 +111,7 @@ class ChatPage:
                     bare_since = now
                 elif now - bare_since > BARE_S:
                     self.session()  # a page without a composer is most often somebody's who is not signed in
-                    if state["ready"]:
+                    if state["ready"] or state["strange"]:
                         raise self._not_loaded(state, conversation_id)
                     bare_since = until
             if self._now() > until:

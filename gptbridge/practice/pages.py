@@ -67,7 +67,8 @@ def _template(name: str, otherwise: str) -> str:
 
 def index(req: Request) -> Reply:
     """The page; `__BOOTSTRAP__` becomes `{"conversation": id or null}`."""
-    return _page(_template("index.html", PLAIN).replace("__BOOTSTRAP__", embed({"conversation": req.captured.get("conversation")})))
+    name = "mobile.html" if req.world.switches.get("mobile-page") is not None else "index.html"
+    return _page(_template(name, PLAIN).replace("__BOOTSTRAP__", embed({"conversation": req.captured.get("conversation")})))
 
 
 def login(req: Request) -> Reply:

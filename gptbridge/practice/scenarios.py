@@ -154,6 +154,7 @@ SCENARIOS: dict[str, Scenario] = _table(
     Scenario("renamed", "page", "these words (attributes, classes, whole values) are called x-... in the page", {"what": ""}),
     Scenario("turn-tag", "page", "a turn is another kind of element: article, div", {"tag": "div"}),
     Scenario("gen2", "page", "the page's second generation of hooks"),
+    Scenario("mobile-page", "server", "a page of neither generation: the one that the site has for phones"),
     Scenario("work-mode", "page", "the page stands in Work mode"),
     Scenario("localised", "page", "labels in another language", {"language": "es"}),
 )

@@ -29,10 +29,10 @@ def home(practice: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[H
 
 
 @pytest.fixture
-def desk(home: Home, tmp_path: Path) -> Iterator[Desk]:
+def desk(request: pytest.FixtureRequest, home: Home, tmp_path: Path) -> Iterator[Desk]:
     """A folder of its own on the shared home; the site has forgotten everything. Afterwards nothing may be left over."""
     home.site.reset()
-    made = Desk(home, tmp_path / "work")
+    made = Desk(home, tmp_path / "work", getattr(request, "param", 1))
     yield made
     home.site.reset()
     made.check()

@@ -20,12 +20,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from gptbridge.edge import processes
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = (sys.executable, "-P", "-m", "gptbridge")
 PROGRAM = str(ROOT / "bin" / "ask-gpt")
 DEADLINE = 60.0
+BOTH = pytest.mark.parametrize("desk", [1, 2], indirect=True, ids=["gen1", "gen2"])  # generations of the page
 SECRETS = (b"practice-session-token", b"practice-sentinel-", b"practice-conduit-")
 
 
@@ -247,10 +250,12 @@ class Home:
 
 
 class Desk:
-    """A working folder from which commands of one home are run."""
+    """A working folder from which commands of one home are run; the site shows that generation of its page, until it is reset."""
 
-    def __init__(self, home: Home, folder: Path) -> None:
-        self.home, self.site, self.folder = home, home.site, folder
+    def __init__(self, home: Home, folder: Path, generation: int = 1) -> None:
+        self.home, self.site, self.folder, self.generation = home, home.site, folder, generation
+        if generation == 2:
+            self.site.scenario("gen2")
         folder.mkdir(parents=True, exist_ok=True)
         self._ran: list[Ran] = []
 

@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 
 from gptbridge.shell import topics
-from tests.browser.real import Desk, Home, Ran
+from tests.browser.real import BOTH, Desk, Home, Ran
 
 pytestmark = pytest.mark.browser
 
@@ -24,13 +24,14 @@ def findings(ran: Ran) -> dict[str, list[str]]:
     return {name: [check["detail"] for check in wrong if check["name"] == name] for name in sorted({check["name"] for check in wrong})}
 
 
+@BOTH
 def test_all_is_well_on_a_page_as_it_is_known(desk: Desk) -> None:
-    talk = desk.json("send", "a conversation for the doctor").doc["conversation_id"]
+    talk = desk.json("send", f"a conversation for the doctor {desk.generation}").doc["conversation_id"]
     ran = desk.json("doctor", "--browser")
     assert findings(ran) == {}
     detail = {check["name"]: check["detail"] for check in ran.doc["checks"]}
     assert {"gate", "page", "session", "account", "composer", "list", "conversation", "hooks"} <= set(detail)
-    assert "user-0000/" in detail["session"] and talk in detail["conversation"]
+    assert f"generation {desk.generation}:" in detail["hooks"] and "user-0000/" in detail["session"] and talk in detail["conversation"]
     assert len([check for check in ran.doc["checks"] if check["name"] == "hooks"]) == 2, "the home page and a conversation"
     assert len(desk.site.sends()) == 1
 

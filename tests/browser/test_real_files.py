@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser.real import Desk, operation_of, until
+from tests.browser.real import BOTH, Desk, operation_of, until
 from tests.browser.test_real_send import mode, valid
 
 pytestmark = pytest.mark.browser
@@ -49,6 +49,7 @@ def leftovers(desk: Desk) -> list[str]:
     return [path.name for path in (desk.home.path / "spool").iterdir() if path.is_dir()]
 
 
+@BOTH
 def test_three_files_up(desk: Desk) -> None:
     ran = desk.json("send", "Look at these", *made(desk, THREE))
     assert ran.code == 0, ran

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser.real import Desk, Home, Ran, Running, Site, until
+from tests.browser.real import BOTH, Desk, Home, Ran, Running, Site, operation_of, until
 
 pytestmark = pytest.mark.browser
 
@@ -41,6 +41,8 @@ BEFORE_THE_CLICK = (
     Case(("throttled",), 11, "no", 0, "Too many requests"),
     Case(("draft:text=\"somebody's own words\"",), 12, "no", 0, "draft"),
     Case(("work-mode",), 15, "no", 0, "mode"),
+    Case(("gen2", 'localised:language="de"', "work-mode"), 15, "no", 0, "mode"),
+    Case(("mobile-page",), 15, "no", 0, "no composer"),
     Case(("truncate-composer:at=10",), 15, "no", 0, "did not keep the text"),
     Case(("paste-becomes-file:at=10",), 15, "no", 0, "did not keep the text", "words, " * 1000),
 )
@@ -94,6 +96,7 @@ GOES_ON = (
     ("page-retries:times=3", "connection-drops:frames=1"), ("connection-drops",),
     ('page-haunts:by="frame"',), ('page-haunts:by="worker"',),
     ("thinking:seconds=1", "newest-behind:seconds=1", 'localised:language="es"', "stop-control-elsewhere"),
+    ("gen2", "thinking:seconds=1", "web-url:seconds=0.5", 'localised:language="de"', "stop-control-elsewhere"),
 )
 
 
@@ -121,6 +124,20 @@ def test_sent_once_and_answered(desk: Desk, scenarios: tuple[str, ...]) -> None:
         assert doc["thinking"] and "## thinking" not in doc["answer"]
 
 
+@BOTH
+def test_an_answer_that_somebody_stops(desk: Desk) -> None:
+    """The page's own control, pressed once by the worker; whatever its language."""
+    desk.site.scenarios("slow-answer:seconds=30", 'localised:language="es"', "stop-control-elsewhere")
+    running = desk.start("send", f"a question with many words in it, stopped {desk.generation}", "--json")
+    operation = operation_of(running)
+    until(lambda: desk.home.records(operation)[-1]["state"] == "accepted", "the answer to come")
+    assert desk.json("ops", "stop", operation).doc["stop"] == "stop-pressed"
+    ran = running.wait()
+    assert ran.code in (0, 31) and ran.doc["sent"] == "yes" and desk.operation(operation)["turn"] == "stopped", ran
+    assert ran.seconds < 25 and len(desk.site.sends()) == 1
+
+
+@BOTH
 def test_a_turn_that_fails(desk: Desk) -> None:
     desk.site.scenarios("failed-turn:partial=true")
     ran = desk.json("send", "fail, please")

@@ -10,7 +10,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from tests.browser.real import ROOT, Desk, Ran
+from tests.browser.real import BOTH, ROOT, Desk, Ran
 
 pytestmark = pytest.mark.browser
 SCHEMA = json.loads((ROOT / "gptbridge" / "data" / "result.schema.json").read_text())
@@ -28,6 +28,7 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
+@BOTH
 def test_send_then_resume_in_a_second_process(desk: Desk) -> None:
     first = desk.json("send", "hello", "there")
     assert first.code == 0, first

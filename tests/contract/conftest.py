@@ -1,7 +1,8 @@
-"""The two pairs of Page and Gate: the fake one, and windows of a real Chromium, on one real practice server."""
+"""The pairs of Page and Gate: the fake one, and windows of a real Chromium with either generation of the page, on one practice server."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -69,9 +70,10 @@ class Window:
 
 @dataclass
 class Pair:
-    """`open()` gives a new window; all are closed at the end of the test."""
+    """`open()` gives a new window; all are closed at the end of the test. generation: of the page that it shows."""
 
     kind: str
+    generation: int
     make: Callable[[], Any]
     world: World
     url: str
@@ -97,19 +99,28 @@ def chrome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         yield started
 
 
-@pytest.fixture(params=["fake", pytest.param("chromium", marks=pytest.mark.browser)])
+PAIRS = [pytest.param(("fake", 1), id="fake"), pytest.param(("chromium", 1), id="chromium", marks=pytest.mark.browser),
+         pytest.param(("chromium", 2), id="chromium-gen2", marks=pytest.mark.browser)]
+# For what never touches that in which the generations differ.
+EITHER_PAGE = PAIRS if os.environ.get("SOAK_EXAMPLES") else PAIRS[:2]
+
+
+@pytest.fixture(params=PAIRS)
 def pair(request: pytest.FixtureRequest, practice: PracticeServer) -> Iterator[Pair]:
     practice.world.reset()
     practice.world.switches.start("slow-answer", {"seconds": 0.05})
+    kind, generation = request.param
+    if generation == 2:
+        practice.world.switches.start("gen2", {})
     clock = HostClock(Host({}))
-    if request.param == "fake":
+    if kind == "fake":
         browser: Any = FakeBrowser(practice.url, clock)
     else:
         from gptbridge.edge.seats import ChromeBrowser
 
         chrome = request.getfixturevalue("chrome")
         browser = ChromeBrowser(lambda: chrome, lambda: chrome, practice.url, clock)
-    made = Pair(request.param, lambda: browser.seat()[1], practice.world, practice.url)
+    made = Pair(kind, generation, lambda: browser.seat()[1], practice.world, practice.url)
     try:
         yield made
     finally:

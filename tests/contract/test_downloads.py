@@ -12,8 +12,9 @@ from gptbridge.core.artifacts import Artifact
 from gptbridge.core.ports import Link, Unavailable
 from gptbridge.practice.downloads import generated
 from tests import made
-from tests.contract.conftest import Pair, Window
+from tests.contract.conftest import EITHER_PAGE, Pair, Window
 
+pytestmark = pytest.mark.parametrize("pair", EITHER_PAGE, indirect=True)
 ARTIFACT = Artifact("sandbox", "sandbox:a1", 1, "a1", path="/mnt/data/one.bin")
 
 

@@ -268,7 +268,7 @@ def test_every_scenario_of_the_design_is_there() -> None:
         "signed-out other-account challenge throttled slow-answer thinking pause-mid-word failed-turn json-refused swallow-click "
         "page-retries send-502 paste-becomes-file truncate-composer draft web-url gen2 work-mode upload-stalls upload-no-chip "
         "stop-control-elsewhere connection-drops service-worker rewrites-ids site-429 send-from-worker send-by-socket "
-        "redirect-307 nervous-click page-haunts"
+        "redirect-307 nervous-click page-haunts mobile-page"
     )
     assert set(names.split()) <= set(SCENARIOS)
 

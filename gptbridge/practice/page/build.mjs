@@ -14,7 +14,7 @@ const results = await Promise.all([
   bundle("send-worker.ts", "send-worker.js", "iife"), bundle("service-worker.ts", "sw.js", "iife"),
   bundle("style.css", "style.css", undefined),
 ]);
-for (const page of ["index.html", "login.html", "favicon.svg"]) copyFileSync(`src/${page}`, `dist/${page}`);
+for (const page of ["index.html", "login.html", "mobile.html", "favicon.svg"]) copyFileSync(`src/${page}`, `dist/${page}`);
 
 // The notice names every package whose code really is in the bundles, with its own licence text.
 const inputs = results.flatMap((result) => Object.keys(result.metafile.inputs));

@@ -2,6 +2,7 @@
 import { draftOf, keepDraft } from "./drafts";
 import { h, icon, iconButton } from "./dom";
 import { Editor } from "./editor";
+import { isSecond, names } from "./generation";
 import { parameter, scenario } from "./net";
 import { menu, toast } from "./overlays";
 import { t } from "./strings";
@@ -13,11 +14,11 @@ export class Composer {
   readonly element: HTMLElement;
   readonly form: HTMLFormElement;
   private surface = h("div", {
-    id: "prompt-textarea", class: "ProseMirror", contenteditable: "true", role: "textbox", "aria-multiline": "true", "aria-label": t("chatWith"),
-    translate: "no", "data-virtualkeyboard": "true", spellcheck: "true", dir: "auto",
+    ...names("editor"), class: "ProseMirror", contenteditable: "true", role: "textbox", "aria-multiline": "true", "aria-label": t(isSecond() ? "askGpt" : "chatWith"),
+    translate: "no", spellcheck: "true", dir: "auto",
   });
-  private files = h("input", { type: "file", id: "upload-files", multiple: true, class: "sr-only", tabindex: "-1", "aria-hidden": "true" });
-  private chips = h("div", { class: "chips", hidden: true });
+  private files = fileInput("upload-files", t("addFiles"), { multiple: true });
+  private chips = h("div", { ...names("attachments"), class: "chips", hidden: true });
   private pills = h("div", { class: "pills" });
   private slot = h("div", { class: "slot" });
   private editor: Editor | null = null;
@@ -29,17 +30,20 @@ export class Composer {
   private touched = false; // somebody typed since the page was loaded
   private counter = 0;
 
-  constructor(private conversation: string, private submit: (byClick: boolean) => void, private stop: () => void) {
+  /** `dial`: what chooses model and effort, where that stands in the composer. */
+  constructor(private conversation: string, private submit: (byClick: boolean) => void, private stop: () => void, dial: HTMLElement | null) {
     this.surface.append(h("p", { "data-placeholder": t("placeholder"), class: "placeholder" }, h("br", { class: "ProseMirror-trailingBreak" })));
-    const photos = h("input", { type: "file", id: "upload-photos", "data-testid": "upload-photos-input", accept: "image/*", multiple: true, class: "sr-only", tabindex: "-1", "aria-hidden": "true" });
-    const camera = h("input", { type: "file", id: "upload-camera", accept: "image/*", capture: "environment", class: "sr-only", tabindex: "-1", "aria-hidden": "true" });
-    for (const input of [this.files, photos, camera]) input.addEventListener("change", () => this.add([...(input.files ?? [])], input));
-    const plus = iconButton("plus", t("plus"), { id: "composer-plus-btn", "data-testid": "composer-plus-btn", "aria-haspopup": "menu", click: () => this.plusMenu(plus) }, 20);
-    this.form = h("form", { "data-type": "unified-composer", class: "composer" },
-      this.files, this.chips,
-      h("div", { class: "composer-text" }, h("textarea", { name: "prompt-textarea", placeholder: t("placeholder"), style: "display: none", tabindex: "-1", "aria-hidden": "true" }), this.surface),
+    // The second generation has all of them in the form, and the one for documents last.
+    const photos = fileInput("upload-photos", t("addPhotos"), { "data-testid": "upload-photos-input", accept: "image/*", multiple: true });
+    const other = isSecond() ? fileInput("", t("addPhotos"), { accept: "image/*,video/*", multiple: true }) : fileInput("upload-camera", "", { accept: "image/*", capture: "environment" });
+    for (const input of [this.files, photos, other]) input.addEventListener("change", () => this.add([...(input.files ?? [])], input));
+    const plus = iconButton("plus", t("plus"), { ...names("plus"), "data-testid": "composer-plus-btn", "aria-haspopup": "menu", click: () => this.plusMenu(plus) }, 20);
+    const fallback = isSecond() ? null : h("textarea", { name: "prompt-textarea", placeholder: t("placeholder"), style: "display: none", tabindex: "-1", "aria-hidden": "true" });
+    this.form = h("form", { ...names("form"), class: "composer" },
+      ...(isSecond() ? [other, photos] : []), this.files, this.chips,
+      h("div", { class: "composer-text" }, fallback, this.surface),
       h("div", { class: "composer-bar", "data-testid": "composer-footer-actions" }, plus, this.pills,
-        h("div", { class: "composer-trailing" }, iconButton("mic", t("dictate"), { "data-testid": "composer-dictate-button", click: () => toast(t("noVoice")) }, 20), this.slot)));
+        h("div", { class: "composer-trailing" }, dial, iconButton("mic", t("dictate"), { "data-testid": "composer-dictate-button", click: () => toast(t("noVoice")) }, 20), this.slot)));
     this.form.addEventListener("submit", (event) => event.preventDefault());
     this.form.addEventListener("click", (event) => { if (!(event.target as Element).closest("button, input, .ProseMirror")) this.focus(); });
     this.form.addEventListener("dragover", (event) => event.preventDefault());
@@ -47,7 +51,7 @@ export class Composer {
       const dropped = [...(event.dataTransfer?.files ?? [])];
       if (dropped.length) { event.preventDefault(); this.add(dropped); }
     });
-    this.element = h("div", { class: "composer-holder" }, this.form, photos, camera);
+    this.element = h("div", { class: "composer-holder" }, this.form, ...(isSecond() ? [] : [photos, other]));
     this.render();
   }
 
@@ -116,7 +120,9 @@ export class Composer {
     this.editor?.set("");
   }
 
-  set(state: { generating?: boolean; blocked?: boolean }): void {
+  /** `work`: the second generation's composer bears another name in Work mode. */
+  set(state: { generating?: boolean; blocked?: boolean; work?: boolean }): void {
+    if (state.work !== undefined && isSecond()) this.form.toggleAttribute("data-chatgpt-composer", !state.work);
     this.generating = state.generating ?? this.generating;
     this.blocked = state.blocked ?? this.blocked;
     this.render();
@@ -141,11 +147,11 @@ export class Composer {
   }
 
   private button(kind: string): HTMLButtonElement {
-    const make = (attributes: Record<string, string | (() => void)>, name: string): HTMLButtonElement =>
-      h("button", { type: "button", class: "round-btn", title: attributes["aria-label"] as string, ...attributes }, icon(name, 20));
-    if (kind === "stop") return make({ id: "composer-submit-button", "data-testid": "stop-button", "aria-label": t("stop"), click: () => this.stop() }, "stop");
-    if (kind === "send") return make({ id: "composer-submit-button", "data-testid": "send-button", "aria-label": t("send"), click: () => this.press(true) }, "up");
-    return make({ "data-testid": "composer-speech-button", "aria-label": t("voice"), click: () => toast(t("noVoice")) }, "voice");
+    const make = (label: string, name: string, attributes: Record<string, string | boolean | (() => void)>): HTMLButtonElement =>
+      h("button", { type: "button", class: "round-btn", title: label, "aria-label": label, ...attributes }, icon(name, 20));
+    if (kind === "stop") return make(t(isSecond() ? "stopShort" : "stop"), isSecond() ? "square" : "stop", { ...names("stop"), "data-testid": "stop-button", click: () => this.stop() });
+    if (kind === "send") return make(t(isSecond() ? "sendEdit" : "send"), "up", { ...names("send"), "data-testid": "send-button", click: () => this.press(true) });
+    return make(t("voice"), "voice", { "data-testid": "composer-speech-button", class: "round-btn voice", click: () => toast(t("noVoice")) });
   }
 
   private add(files: File[], input?: HTMLInputElement): void {
@@ -166,6 +172,7 @@ export class Composer {
   private showChips(): void {
     this.chips.replaceChildren(...(scenario("upload-no-chip") ? [] : this.uploads.map((upload) => upload.chip)));
     this.chips.hidden = !this.chips.childElementCount;
+    if (isSecond()) this.chips.toggleAttribute("data-visible-attachments", !this.chips.hidden);
     this.render();
   }
 
@@ -183,3 +190,6 @@ export class Composer {
     this.focus();
   }
 }
+
+const fileInput = (id: string, label: string, more: Record<string, string | boolean>): HTMLInputElement =>
+  h("input", { type: "file", class: "sr-only", tabindex: "-1", "aria-hidden": "true", ...(isSecond() ? { "aria-label": label } : { id }), ...more });

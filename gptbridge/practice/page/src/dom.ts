@@ -1,4 +1,5 @@
 // How elements are made: attributes and text only, never markup from outside.
+import { isSecond, keeps } from "./generation";
 import { scenario } from "./net";
 
 export type Child = Node | string | null | undefined | false;
@@ -18,17 +19,41 @@ export function h<K extends keyof HTMLElementTagNameMap>(
 ): HTMLElementTagNameMap[K] {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
-    if (typeof value === "function") element.addEventListener(name, value as EventListener);
-    else if (value !== null && value !== undefined && value !== false) set(element, name, value === true ? "" : String(value));
+    if (typeof value === "function" && name === "click" && attributes["aria-haspopup"] === "menu" && isSecond()) opens(element, value as () => void);
+    else if (typeof value === "function") element.addEventListener(name, value as EventListener);
   }
+  assign(element, attributes);
   for (const child of children) if (child) element.append(child);
   return element;
+}
+
+/** Sets attributes as `h` does; what is as it should be is not touched. */
+export function assign(element: Element, attributes: Record<string, Value>): void {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (typeof value === "function" || value === null || value === undefined || value === false || !keeps(name, value)) continue;
+    set(element, name, value === true ? "" : String(value));
+  }
+}
+
+// The second generation's menus open when the pointer goes down, or by the keyboard; a click alone does nothing.
+function opens(element: Element, act: () => void): void {
+  element.addEventListener("pointerdown", (event) => {
+    event.preventDefault(); // the focus goes into the menu and stays there
+    act();
+  });
+  element.addEventListener("keydown", (event) => {
+    if (!["Enter", " ", "ArrowDown"].includes((event as KeyboardEvent).key)) return;
+    event.preventDefault();
+    act();
+  });
 }
 
 const PATHS: Record<string, string> = {
   plus: "M12 5v14M5 12h14",
   up: "M12 19V6M6 11.5 12 5.5l6 6",
   stop: "M6.5 6.5h11v11h-11z",
+  // The square by which the second generation's control is known in every language (2026-09): on a grid of 20.
+  square: "M4.5 5.75C4.5 5.05964 5.05964 4.5 5.75 4.5H14.25C14.9404 4.5 15.5 5.05964 15.5 5.75V14.25C15.5 14.9404 14.9404 15.5 14.25 15.5H5.75C5.05964 15.5 4.5 14.9404 4.5 14.25Z",
   voice: "M5 10v4M9 7v10M13 4v16M17 8v8M21 10.5v3",
   mic: "M12 4a2.5 2.5 0 0 1 2.5 2.5v5a2.5 2.5 0 0 1-5 0v-5A2.5 2.5 0 0 1 12 4zM6 11.5a6 6 0 0 0 12 0M12 17.5V21",
   copy: "M9 9h10v10H9zM5 15V5h10",
@@ -55,7 +80,7 @@ export function icon(name: keyof typeof PATHS | string, size = 20): SVGSVGElemen
   const space = "http://www.w3.org/2000/svg";
   const svg = document.createElementNS(space, "svg");
   for (const [key, value] of Object.entries({
-    viewBox: "0 0 24 24", width: size, height: size, fill: name === "stop" ? "currentColor" : "none", stroke: "currentColor",
+    viewBox: name === "square" ? "0 0 20 20" : "0 0 24 24", width: size, height: size, fill: ["stop", "square"].includes(name) ? "currentColor" : "none", stroke: "currentColor",
     "stroke-width": name === "more" ? 2.6 : 1.7, "stroke-linecap": "round", "stroke-linejoin": "round", "aria-hidden": "true",
   })) svg.setAttribute(key, String(value));
   const path = document.createElementNS(space, "path");

@@ -1,5 +1,6 @@
 // The page's header: model, Chat or Work, sharing, signing in.
 import { copyText, h, icon, iconButton } from "./dom";
+import { isSecond, names } from "./generation";
 import { scenario, whoami } from "./net";
 import { menu, toast } from "./overlays";
 import { t } from "./strings";
@@ -12,14 +13,15 @@ export class Header {
   private mode = "chat";
   private shown = "";
   private model = h("button", { type: "button", "data-testid": "model-switcher-dropdown-button", "aria-haspopup": "menu", class: "model-btn", click: () => this.models() });
-  private radios = h("div", { role: "radiogroup", "aria-label": t("mode"), class: "modes" });
-  private actions = h("div", { id: "conversation-header-actions" });
+  private radios = h("div", { ...names("modes"), "aria-label": t("mode"), class: "modes" });
+  private actions = h("div", { ...names("headerActions"), class: "header-actions" });
 
-  /** `bar` is the narrow bar of the closed sidebar; `options` opens the open conversation's menu. */
-  constructor(bar: HTMLElement, private options: (anchor: HTMLElement) => void) {
+  /** `bar` is the narrow bar of the closed sidebar; `options` opens the open conversation's menu; `turned` hears of another mode. */
+  constructor(bar: HTMLElement, private options: (anchor: HTMLElement) => void, private turned: (work: boolean) => void) {
     const { user } = whoami();
     if (scenario("work-mode")) this.mode = "work";
-    this.element = h("header", { id: "page-header" }, bar, this.model, user ? this.radios : null, h("div", { class: "spacer" }), this.actions,
+    const title = h("div", { ...names("titlebar"), class: "titlebar" }, isSecond() ? null : this.model, user ? this.radios : null, h("div", { class: "spacer" }), this.actions);
+    this.element = h("header", { ...names("header"), class: "page-header" }, bar, title,
       scenario("stop-control-elsewhere") ? iconButton("speaker", t("stopReading"), { class: "icon-btn" }) : null,
       ...(user ? [] : [
         h("button", { type: "button", class: "btn btn-primary", "data-testid": "login-button", click: () => location.assign("/auth/login") }, t("login")),
@@ -30,7 +32,11 @@ export class Header {
 
   /** What the next send is to be made with. */
   choice(): { model: string; effort: string; mode: string } {
-    return { model: this.chosen[0], effort: "standard", mode: this.mode === "work" ? "work_assistant" : "primary_assistant" };
+    return { model: this.chosen[0], effort: "standard", mode: this.work ? "work_assistant" : "primary_assistant" };
+  }
+
+  get work(): boolean {
+    return this.mode === "work";
   }
 
   show(conversation: boolean): void {
@@ -40,8 +46,9 @@ export class Header {
     this.model.setAttribute("aria-label", t("model", this.chosen[1]));
     this.model.replaceChildren(h("span", {}, "ChatGPT ", h("span", { class: "muted" }, this.chosen[1])), icon("down", 16));
     this.radios.replaceChildren(...(["chat", "work"] as const).map((mode) => h("button", {
-      type: "button", role: "radio", "aria-checked": String(mode === this.mode), "data-state": mode === this.mode ? "on" : "off", tabindex: mode === this.mode ? 0 : -1,
-      click: () => this.turnTo(mode), keydown: (event: KeyboardEvent) => { if (event.key.startsWith("Arrow")) { this.turnTo(mode === "chat" ? "work" : "chat"); this.radios.querySelector<HTMLElement>("[aria-checked=true]")!.focus(); } },
+      type: "button", ...(isSecond() ? { role: "tab", "aria-selected": String(mode === this.mode) } : { role: "radio", "aria-checked": String(mode === this.mode), "data-state": mode === this.mode ? "on" : "off" }),
+      tabindex: mode === this.mode ? 0 : -1,
+      click: () => this.turnTo(mode), keydown: (event: KeyboardEvent) => { if (event.key.startsWith("Arrow")) { this.turnTo(mode === "chat" ? "work" : "chat"); this.radios.querySelector<HTMLElement>("[tabindex='0']")!.focus(); } },
     }, t(mode))));
     const options: HTMLElement = iconButton("more", t("options2"), { "data-testid": "conversation-options-button", "aria-haspopup": "menu", click: () => this.options(options) });
     this.actions.replaceChildren(...(conversation && whoami().user ? [
@@ -52,6 +59,7 @@ export class Header {
 
   private turnTo(mode: "chat" | "work"): void {
     this.mode = mode;
+    this.turned(this.work);
     this.show(this.actions.childElementCount > 0);
   }
 

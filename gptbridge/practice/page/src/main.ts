@@ -1,15 +1,19 @@
 // The page: builds it, makes it live, and keeps address, thread, composer and sidebar telling the same story.
 import { Composer, Composed } from "./composer";
-import { h } from "./dom";
-import { Exchange, ExchangeHooks, follow, readConversation, userMessage } from "./exchange";
+import { Dial } from "./dial";
+import { assign, h } from "./dom";
+import { Choice, Exchange, ExchangeHooks, follow, readConversation, userMessage } from "./exchange";
+import { isSecond, names, settle } from "./generation";
 import { Header } from "./header";
 import { Refusal, parameter, refreshScenarios, refreshSession, scenario } from "./net";
 import { throttleDialog, toast } from "./overlays";
 import { Sidebar, SidebarHooks, conversationMenu } from "./sidebar";
 import { speak, t } from "./strings";
 import { Thread } from "./thread";
+import { Timeline } from "./timeline";
 import { arrangeServiceWorker, hauntOn } from "./transport";
 import { Conversation, Message, ROOT } from "./tree";
+import { TurnHooks } from "./turn";
 
 const HYDRATES_AFTER = 150; // ms from the first look of the page until its editor is live
 
@@ -22,24 +26,32 @@ class Page implements SidebarHooks, ExchangeHooks {
   private swallowed = 0;
   private pending = 0;
   private cost = 0; // ms that the last look took: a long answer is shown less often
-  private main = h("main", { id: "main", tabindex: "-1", "data-scroll-root": true });
+  private main = h("main", { ...names("main"), tabindex: "-1" });
+  // What scrolls: all of the first generation's main, the thread alone in the second one's.
+  private scroller = isSecond() ? h("div", { ...names("scroller"), class: "scroller timeline" }) : this.main;
   private polite = h("div", { id: "live-region-polite", class: "sr-only", "aria-live": "polite", "aria-atomic": "true" });
   private assertive = h("div", { id: "live-region-assertive", class: "sr-only", "aria-live": "assertive", "aria-atomic": "true" });
   private sidebar = new Sidebar(this);
-  private header = new Header(this.sidebar.bar, (anchor) => this.options(anchor));
-  private composer = new Composer(draftKey(), (byClick) => void this.submit(byClick), () => void this.stop());
-  private thread = new Thread(this.main, {
+  private header = new Header(this.sidebar.bar, (anchor) => this.options(anchor), (work) => this.composer.set({ work }));
+  private dial = isSecond() ? new Dial() : null;
+  private composer = new Composer(draftKey(), (byClick) => void this.submit(byClick), () => void this.stop(), this.dial?.element ?? null);
+  private turns: TurnHooks = {
     retry: (user) => this.again(user),
     regenerate: (user) => this.again(user),
     edit: (user, text) => this.branch(user, { text, attachments: [], hints: [] }),
     select: (node) => { this.conversation?.select(node); this.show(); },
-  });
-  private bottom = h("div", { id: "thread-bottom-container" }, this.composer.element, h("div", { class: "disclaimer" }, t("disclaimer")));
+  };
+  private thread = isSecond() ? new Timeline(this.scroller, this.turns) : new Thread(this.scroller, this.turns);
+  private bottom = h("div", { ...names("footer"), class: "thread-bottom" }, this.composer.element, h("div", { class: "disclaimer", "data-testid": "thread-disclaimer" }, t("disclaimer")));
 
   build(): void {
-    this.main.append(this.thread.element, this.bottom);
+    if (isSecond()) this.main.append(this.scroller);
+    else assign(this.main, { ...names("scroller"), class: "scroller" });
+    this.scroller.append(this.thread.element);
+    this.main.append(this.bottom);
+    this.composer.set({ work: this.header.work });
     document.body.append(
-      h("a", { href: "#main", class: "skip" }, t("chatWith")),
+      h("a", { href: `#${names("main").id}`, class: "skip" }, t("chatWith")),
       h("div", { class: "stage" }, this.sidebar.element, h("div", { class: "scrim", click: () => this.sidebar.toggle(false) }), h("div", { class: "stage-main" }, this.header.element, this.main)),
       this.polite, this.assertive);
     addEventListener("popstate", () => void this.open(location.pathname, false));
@@ -49,7 +61,7 @@ class Page implements SidebarHooks, ExchangeHooks {
   /** The editor comes alive; text typed before is gone. */
   hydrate(): void {
     this.composer.hydrate();
-    document.body.append(h("span", { "data-testid": "blocking-initial-modals-done", hidden: true }));
+    if (!isSecond()) document.body.append(h("span", { "data-testid": "blocking-initial-modals-done", hidden: true }));
     if (matchMedia("(hover: hover)").matches) this.composer.focus();
     if (scenario("wipes-early-text")) setTimeout(() => this.composer.wipe(), parameter("wipes-early-text", "seconds", 0.5) * 1000);
   }
@@ -189,7 +201,7 @@ class Page implements SidebarHooks, ExchangeHooks {
     conversation.liveUser = message.id;
     conversation.failures.delete(message.id);
     conversation.stopped.delete(message.id);
-    const exchange = new Exchange(conversation, message, parent, hints, this.header.choice(), this, action);
+    const exchange = new Exchange(conversation, message, parent, hints, this.choice(), this, action);
     this.exchanges.set(conversation, exchange);
     this.known.set(conversation.path, conversation);
     if (this.conversation !== conversation) {
@@ -222,7 +234,11 @@ class Page implements SidebarHooks, ExchangeHooks {
     const { conversation } = this;
     if (!conversation) return;
     const exchange = this.exchanges.get(conversation);
-    await (exchange ?? new Exchange(conversation, { id: conversation.liveUser ?? "", author: { role: "user" }, content: { content_type: "text" } }, ROOT, [], this.header.choice(), this)).stop();
+    await (exchange ?? new Exchange(conversation, { id: conversation.liveUser ?? "", author: { role: "user" }, content: { content_type: "text" } }, ROOT, [], this.choice(), this)).stop();
+  }
+
+  private choice(): Choice {
+    return { ...this.header.choice(), ...this.dial?.choice() };
   }
 
   private options(anchor: HTMLElement): void {
@@ -241,6 +257,7 @@ function draftKey(): string {
 async function begin(): Promise<void> {
   hauntOn();
   await Promise.all([refreshScenarios(), refreshSession()]);
+  settle();
   const localised = scenario("localised");
   speak(new URLSearchParams(location.search).get("hl") ?? (localised ? String(localised.language ?? "de") : "en"));
   const page = new Page();

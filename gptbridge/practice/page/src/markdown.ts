@@ -1,6 +1,7 @@
 // How an answer's Markdown becomes the page's elements. Raw HTML in an answer is text; what it says can never become markup.
 import MarkdownIt from "markdown-it";
 import { copyFrom, h, icon } from "./dom";
+import { isSecond } from "./generation";
 import { t } from "./strings";
 
 type Reference = { matched_text?: string; type?: string; invalid?: boolean; alt?: string; items?: { url?: string; title?: string; attribution?: string }[] };
@@ -69,8 +70,9 @@ renderer.renderer.rules.private_span = (tokens, index, _, env) => {
   const item = reference?.items?.[0];
   if (!item?.url || !/^https?:/i.test(item.url)) return "";
   const more = reference!.items!.length > 1 ? ` +${reference!.items!.length - 1}` : "";
-  return `<span data-testid="webpage-citation-pill" class="pill"><a href="${escape(marked(item.url))}" target="_blank" rel="noopener"><span class="truncate">`
-    + `${escape((item.attribution || item.title || new URL(item.url).hostname) + more)}</span></a></span>`;
+  const name = escape((item.attribution || item.title || new URL(item.url).hostname) + more);
+  const [around, link] = isSecond() ? ["", ' data-testid="chatgpt-citation"'] : [' data-testid="webpage-citation-pill"', ""];
+  return `<span${around} class="pill"><a${link} href="${escape(marked(item.url))}" target="_blank" rel="noopener"><span class="truncate">${name}</span></a></span>`;
 };
 
 renderer.renderer.rules.link_open = (tokens, index, options, _, self) => {
@@ -91,11 +93,21 @@ const fence: NonNullable<typeof renderer.renderer.rules.fence> = (tokens, index)
   const token = tokens[index];
   const language = token.info.trim().split(/\s+/)[0];
   const where = `${attribute(token.attrGet("data-start"), "data-start")}${attribute(token.attrGet("data-end"), "data-end")}`;
+  const copy = `<button type="button" class="code-copy" data-copy="code">${escape(t("copyCode"))}</button>`;
+  if (isSecond()) {
+    const called = language ? language[0].toUpperCase() + language.slice(1) : "";
+    return `<div class="code-block" data-markdown-copy="code-block"${where}><div class="code-head" data-markdown-copy="exclude"><div class="truncate">${escape(called)}</div>${copy}</div>`
+      + `<div class="overflow-y-auto" dir="ltr"><code class="whitespace-pre! block">${escape(token.content)}</code></div></div>`;
+  }
   return `<pre class="overflow-visible!"${where}><div class="contain-inline-size code-block"><div class="code-head"><span>${escape(language || "text")}</span>`
-    + `<button type="button" class="code-copy" data-copy="code">${escape(t("copyCode"))}</button></div><div class="overflow-y-auto" dir="ltr">`
+    + `${copy}</div><div class="overflow-y-auto" dir="ltr">`
     + `<code class="whitespace-pre!${language ? ` language-${escape(language)}` : ""}"><span>${escape(token.content)}</span></code></div></div></pre>`;
 };
 const attribute = (value: string | number | null, name: string): string => value === null ? "" : ` ${name}="${escape(String(value))}"`;
+renderer.renderer.rules.code_inline = (tokens, index) => {
+  const text = escape(tokens[index].content);
+  return isSecond() ? `<span data-markdown-copy="inline-code">${text}</span>` : `<code>${text}</code>`;
+};
 renderer.renderer.rules.fence = fence;
 renderer.renderer.rules.code_block = fence;
 renderer.renderer.rules.table_open = (tokens, index) =>

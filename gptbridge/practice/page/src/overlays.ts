@@ -1,5 +1,6 @@
 // What lies over the page: toasts, menus, dialogs.
 import { h, icon } from "./dom";
+import { isSecond } from "./generation";
 import { t } from "./strings";
 
 const toasts = h("div", { class: "toast-stack" });
@@ -7,7 +8,7 @@ const toasts = h("div", { class: "toast-stack" });
 /** A message that goes away by itself after `seconds`. */
 export function toast(text: string, kind: "info" | "error" = "info", seconds = 6): void {
   if (!toasts.isConnected) document.body.append(toasts);
-  const box = h("div", { class: `toast-root toast-${kind}` },
+  const box = h("div", { class: `toast-root toast-${kind}`, "data-testid": isSecond() ? "toast" : null },
     h("div", { role: kind === "error" ? "alert" : "status", class: "toast" }, text),
     h("button", { type: "button", class: "icon-btn", "aria-label": t("close"), click: () => box.remove() }, icon("close", 14)));
   toasts.append(box);

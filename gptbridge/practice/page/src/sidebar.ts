@@ -1,5 +1,6 @@
 // The sidebar: who is here, and the list of conversations.
-import { h, icon, iconButton } from "./dom";
+import { Child, h, icon, iconButton } from "./dom";
+import { isSecond, names } from "./generation";
 import { api, call, whoami } from "./net";
 import { ask, menu, toast } from "./overlays";
 import { t } from "./strings";
@@ -10,24 +11,28 @@ export interface SidebarHooks { open(path: string): void; fresh(): void; removed
 export class Sidebar {
   readonly element: HTMLElement;
   readonly bar: HTMLElement;
-  private list = h("div", { id: "history", class: "history" });
+  private list = h("div", { ...names("history"), class: "history" });
   private rows: Row[] = [];
   private active: string | null = null;
   private shown = "";
 
   constructor(private hooks: SidebarHooks) {
     const { user } = whoami();
-    const brand = h("a", { href: "/", class: "brand", "aria-label": "ChatGPT", click: (event: Event) => { event.preventDefault(); hooks.fresh(); } },
-      h("img", { src: "/assets/favicon.svg", alt: "", width: 26, height: 26 }), h("span", { class: "badge" }, t("practice")));
-    const compose = h("a", { href: "/", class: "__menu-item", "data-testid": "create-new-chat-button", click: (event: Event) => { event.preventDefault(); hooks.fresh(); } }, icon("compose"), h("span", { class: "truncate" }, t("newChat")));
+    // The second generation has no links here.
+    const home = (attributes: Record<string, string>, ...inside: Child[]): HTMLElement => {
+      const click = (event: Event): void => { event.preventDefault(); hooks.fresh(); };
+      return isSecond() ? h("button", { type: "button", ...attributes, click }, ...inside) : h("a", { href: "/", ...attributes, click }, ...inside);
+    };
+    const brand = home({ class: "brand", "aria-label": "ChatGPT" }, h("img", { src: "/assets/favicon.svg", alt: "", width: 26, height: 26 }), h("span", { class: "badge" }, t("practice")));
+    const compose = home({ class: "__menu-item", "data-testid": "create-new-chat-button" }, icon("compose"), h("span", { class: "truncate" }, t("newChat")));
     const profile = user && h("button", { type: "button", class: "__menu-item profile", "data-testid": "accounts-profile-button", "aria-haspopup": "menu", "aria-label": t("profile"), click: () => this.profileMenu(profile!) },
       h("span", { class: "avatar", "aria-hidden": "true" }, (user.name ?? user.id).slice(0, 1).toUpperCase()), h("span", { class: "truncate" }, user.name ?? user.id)) || null;
     const guest = user ? null : h("div", { class: "guest" }, h("p", {}, t("guestNote")));
-    this.element = h("div", { id: "stage-slideover-sidebar" },
+    this.element = h(isSecond() ? "aside" : "div", { ...names("sidebar"), class: "side" },
       h("nav", { "aria-label": t("history"), class: "sidebar" },
         h("div", { class: "sidebar-head" }, brand, iconButton("menu", t("closeSidebar"), { "data-testid": "close-sidebar-button", click: () => this.toggle(false) }, 20)),
         compose, user ? h("h2", { class: "history-title" }, t("chats")) : null, this.list, guest, h("div", { class: "sidebar-foot" }, profile)));
-    this.bar = h("div", { id: "stage-sidebar-tiny-bar" },
+    this.bar = h("div", { ...names("bar"), class: "tiny-bar" },
       iconButton("menu", t("openSidebar"), { "data-testid": "open-sidebar-button", click: () => this.toggle(true) }, 20),
       iconButton("compose", t("newChat"), { click: () => hooks.fresh() }, 20));
     this.show();
@@ -76,13 +81,18 @@ export class Sidebar {
       const path = row.gizmo_id ? `/g/${row.gizmo_id}/c/${row.id}` : `/c/${row.id}`;
       const title = row.title || t("untitled");
       const options: HTMLElement = iconButton("more", t("options"), { "data-testid": `history-item-${index}-options`, "aria-haspopup": "menu", click: () => conversationMenu(options, row.id, row.title ?? "", this.hooks) });
-      return h("div", { class: "history-row" },
-        h("a", { class: "__menu-item", href: path, dir: "auto", "data-active": row.id === this.active ? "" : null, "aria-current": row.id === this.active ? "page" : null, "data-testid": `history-item-${index}`, click: (event: MouseEvent) => {
-          if (event.ctrlKey || event.metaKey || event.shiftKey) return;
-          event.preventDefault();
-          if (innerWidth < 760) this.toggle(false);
-          this.hooks.open(path);
-        } }, h("div", { class: "truncate", title }, h("span", { dir: "auto" }, title))), options);
+      const open = (event: MouseEvent | KeyboardEvent): void => {
+        if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+        event.preventDefault();
+        if (innerWidth < 760) this.toggle(false);
+        this.hooks.open(path);
+      };
+      const shared = { class: "__menu-item", dir: "auto", "data-active": row.id === this.active ? "" : null, "aria-current": row.id === this.active ? "page" : null, click: open };
+      const entry = isSecond()
+        ? h("div", { ...shared, role: "button", tabindex: 0, "aria-label": title, "data-sidebar-chatgpt-conversation-key": `chatgpt:conversation:${row.id}`, keydown: (event: KeyboardEvent) => { if (event.key === "Enter") open(event); } },
+          h("div", { class: "truncate", "data-thread-title": "true" }, title))
+        : h("a", { ...shared, href: path, "data-testid": `history-item-${index}` }, h("div", { class: "truncate", title }, h("span", { dir: "auto" }, title)));
+      return h("div", { class: "history-row" }, entry, options);
     }));
   }
 

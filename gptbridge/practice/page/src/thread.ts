@@ -1,5 +1,6 @@
 // The thread: a container for every turn, and mounted turns only near what is seen.
 import { h } from "./dom";
+import { names } from "./generation";
 import { Conversation, Turn } from "./tree";
 import { TurnHooks, TurnView } from "./turn";
 import { t } from "./strings";
@@ -11,7 +12,7 @@ const UNKNOWN_HEIGHT = 160; // px, for turns that were never mounted
 interface Slot { turn: Turn; container: HTMLElement; view: TurnView | null }
 
 export class Thread {
-  readonly element = h("div", { id: "thread" });
+  readonly element = h("div", { ...names("thread"), class: "thread" });
   private slots: Slot[] = [];
   private conversation: Conversation | null = null;
   private pinned = true;

@@ -1,5 +1,6 @@
 // How a file gets to the site: announce, put the bytes, have them processed; and the chip that shows it.
 import { h, icon } from "./dom";
+import { isSecond } from "./generation";
 import { Refusal, call, headers, scenario } from "./net";
 import { toast } from "./overlays";
 import { t } from "./strings";
@@ -9,10 +10,10 @@ export interface Attachment { id: string; name: string; size: number; mime_type:
 export class Upload {
   state: "uploading" | "ready" | "failed" = "uploading";
   id = "";
-  readonly chip = h("div", { role: "group", class: "chip group/file-tile" });
+  readonly chip = isSecond() ? h("span", { class: "chip group/composer-attachment" }) : h("div", { role: "group", class: "chip group/file-tile" });
 
   constructor(readonly file: File, readonly name: string, private number: number, private pasted: boolean, private changed: (upload: Upload, gone: boolean) => void) {
-    this.chip.setAttribute("aria-label", this.label);
+    if (!isSecond()) this.chip.setAttribute("aria-label", this.label);
     this.show();
     void this.run();
   }
@@ -58,12 +59,16 @@ export class Upload {
 
   private show(): void {
     const state = this.state === "uploading" && scenario("upload-early-send") ? "ready" : this.state;
-    this.chip.dataset.state = state;
+    if (!isSecond()) this.chip.dataset.state = state;
     const kind = state === "failed" ? t("uploadFailed") : state === "uploading" ? t("uploading") : this.file.type.startsWith("image/") ? t("image") : t("document");
-    this.chip.replaceChildren(
+    const face = [
       h("span", { class: "chip-icon" }, state === "uploading" ? h("span", { role: "progressbar", class: "spinner", "aria-label": t("uploading") }) : icon("file")),
       h("span", { class: "chip-lines" }, h("span", { class: "truncate" }, this.label), h("span", { class: `truncate chip-kind${state === "failed" ? " text-error" : ""}` }, kind)),
-      h("button", { type: "button", class: "chip-remove", "aria-label": t("removeFile", this.number, this.name), click: () => this.changed(this, true) }, icon("close", 14)),
+    ];
+    const remove = isSecond() ? t("removeHint", this.name) : t("removeFile", this.number, this.name);
+    this.chip.replaceChildren(
+      ...(isSecond() ? [h("span", { class: "chip-open composer-attachment-surface" }, ...face, h("button", { type: "button", class: "chip-over", "aria-label": t("preview") }))] : face),
+      h("button", { type: "button", class: "chip-remove", "aria-label": remove, click: () => this.changed(this, true) }, icon("close", 14)),
     );
   }
 }
@@ -80,8 +85,9 @@ export function distinctName(name: string, taken: Set<string>): string {
 
 /** The tile of a file in a message that was sent. */
 export function fileTile(name: string, mime: string): HTMLElement {
-  return h("div", { role: "group", "aria-label": name, class: "chip group/file-tile" },
-    h("button", { type: "button", "aria-label": name, class: "chip-open" },
-      h("span", { class: "chip-icon" }, icon("file")),
-      h("span", { class: "chip-lines" }, h("span", { class: "truncate" }, name), h("span", { class: "truncate chip-kind" }, mime.startsWith("image/") ? t("image") : t("document")))));
+  const kind = mime.startsWith("image/") ? t("image") : t("document");
+  const lines = h("span", { class: "chip-lines" }, h("span", { class: "truncate", title: isSecond() && name }, name), h("span", { class: "truncate chip-kind" }, kind));
+  const face = [h("span", { class: "chip-icon" }, icon("file")), lines];
+  if (isSecond()) return h("span", { class: "chip group/resource-card" }, h("button", { type: "button", class: "chip-over", "aria-label": name }), ...face);
+  return h("div", { role: "group", "aria-label": name, class: "chip group/file-tile" }, h("button", { type: "button", "aria-label": name, class: "chip-open" }, ...face));
 }
