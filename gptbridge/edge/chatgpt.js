@@ -12,6 +12,7 @@ const common = {
   toast: '[role="alert"], .toast-root, [data-testid="toast"]',  // 2025-10 .. 2026-10
   noise: 'button, .sr-only, svg, .katex-html, [data-testid="webpage-citation-pill"] img, [data-testid="chatgpt-citation"] img, [data-markdown-copy="exclude"]',
   code: 'pre, [data-markdown-copy="code-block"]',  // without a pre since 2026-09, its language in a line of its own
+  tool: 'form button[class~="__composer-pill"]:not([aria-haspopup])',  // one that is switched on (search, deep research ...), 2026-05; a menu's is the model's
 };
 // Which of them must be there: on any page of somebody who is signed in, and where a conversation is open; those that help and can be done
 // without; all others show only at times (a send control has its place only while there is text).
@@ -51,6 +52,7 @@ const generations = [{
   chat: 'form[data-chatgpt-composer]',  // the editor's form; that of Work mode has another name, 2026-10
 }];
 const pieceLength = 2000;  // UTF-16 units of one paste
+const locked = /suspicious activity|unusual activity|secure your account/i;  // 2026-05-07
 const challengeTitle = /^just a moment|attention required/i;
 const shown = (node) => !!node && node.getClientRects().length > 0;
 const editors = (selector) => Array.from(document.querySelectorAll(selector)).filter(shown);
@@ -115,6 +117,14 @@ const takesImagesOnly = (input) => /^\s*image\b/.test(input.accept) || input.has
 const sendable = () => {
   const send = controlOf(hooks.send);
   return !!send && !(send.disabled || send.getAttribute('aria-disabled') === 'true' || 'disabled' in send.dataset);
+};
+// Whether something lies over the editor: a dialog's backdrop swallows every click (2026-03 .. 2026-08), in whatever language it speaks.
+const covered = () => {
+  const editor = editorOf();
+  if (!editor) return false;
+  const box = editor.getBoundingClientRect();
+  const hit = document.elementFromPoint(box.left + box.width / 2, box.top + box.height / 2);
+  return !!hit && !(editor.closest('form') || editor).contains(hit);
 };
 const toasts = () => Array.from(document.querySelectorAll(hooks.toast)).filter(shown).map((node) => node.textContent.trim().slice(0, 200));
 
@@ -211,7 +221,9 @@ const api = {
       login: shown(document.querySelector(hooks.login)),
       challenge: challengeTitle.test(document.title) || !!document.querySelector(hooks.challenge),
       dialog: Array.from(document.querySelectorAll(hooks.dialog)).filter(shown).map((node) => node.textContent.slice(0, 400)),
-      toast: toasts(),
+      toast: toasts(), covered: covered(), tools: document.querySelectorAll(hooks.tool).length,
+      locked: !editor && locked.test(document.body ? document.body.textContent.slice(0, 5000) : ''),
+      heldBack: !!document.querySelector(hooks.send) && !sendable(),
     };
   },
 
