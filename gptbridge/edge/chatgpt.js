@@ -45,6 +45,7 @@ const generations = [{
   place: '[data-turn-key]',
   message: '[data-chatgpt-search-unit-key][data-chatgpt-search-message-ids]',  // key `<turn>:<number>:user|assistant`, 2026-09
   said: '[data-user-message-bubble] .whitespace-pre-wrap',  // 2026-09-29
+  rich: '[data-markdown-text-tone="user-message"]',  // a prompt with a block of code is shown as an answer is, 2026-09-29
   body: '[data-markdown-text-style="assistant-message"]',  // 2026-09
   failed: '[role="alert"]',  // 2026-10
   chip: 'form [data-composer-attachments] [class~="group/composer-attachment"]',  // 2026-09-20 .. 2026-09-28
@@ -72,7 +73,7 @@ const idOf = (node) => node.dataset.messageId || (node.dataset.chatgptSearchMess
 // A composer's control: the one in the editor's own form, where it is the only one of its kind that is shown.
 const controlOf = (selector) => {
   const form = editorOf() && editorOf().closest('form');
-  const all = Array.from(document.querySelectorAll(selector)).filter((node) => shown(node) && (!form || node.closest('form') === form));
+  const all = Array.from(document.querySelectorAll(selector)).filter((node) => shown(node) && !!form && node.closest('form') === form);
   return all.length === 1 ? all[0] : null;
 };
 
@@ -180,7 +181,7 @@ function placesOf() {
     messages: outermost(Array.from(place.querySelectorAll(hooks.message)), hooks.message).map((node) => ({
       id: idOf(node), role: roleOf(node),
       text: Array.from(node.querySelectorAll(hooks.said), (one) => one.textContent).join('\n\n'),
-      html: Array.from(node.querySelectorAll(hooks.body), cleaned).join('\n'),
+      html: Array.from(node.querySelectorAll([hooks.body, hooks.rich].filter(Boolean).join(', ')), cleaned).join('\n'),
     })),
   }));
 }
@@ -240,7 +241,7 @@ const api = {
     const counts = Object.fromEntries(known.map(([name, hook]) => [name, document.querySelectorAll(hook).length]));
     const needed = [...always, ...(named && (turns || document.readyState === 'complete') ? inThread : [])];
     return {
-      generation: hooks.name, found: counts, missing: needed.filter((name) => !counts[name]),
+      generation: hooks.name, found: counts, missing: needed.filter((name) => !counts[name] && !(name === 'said' && counts.rich)),
       lacking: useful.filter((name) => hooks[name] && !counts[name] && (named || name !== 'place')), selectors: Object.fromEntries(known),
       told: ['id', 'class', 'role', 'type', 'data-testid', 'data-state', 'data-turn', 'data-message-author-role', 'contenteditable', 'aria-expanded', 'aria-checked',
         'aria-disabled', 'aria-busy', 'aria-haspopup', 'aria-modal', 'aria-selected', 'disabled', 'hidden', 'multiple', 'accept', 'data-conversation-role',
