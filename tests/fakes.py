@@ -421,7 +421,8 @@ class FakeGate:
         held = Held(f"paused-{len(self._held)}", "/backend-api/f/conversation", body.get("action"), ids,
                     tuple("".join(m["content"]["parts"]) for m in users), len(body.get("messages", [])) - len(users),
                     body.get("conversation_id"), body.get("parent_message_id"), body.get("model"), body.get("thinking_effort"),
-                    body.get("history_and_training_disabled") is True, body.get("account_id"), files, readable="messages" in body)
+                    body.get("history_and_training_disabled") is True, body.get("account_id"), files, readable="messages" in body,
+                    mode=body.get("conversation_mode", {}).get("kind"), tools=tuple(body.get("system_hints", ())))
         self._held[held.handle] = (held, send, retries, said)
         self._waiting.put(held)
         self.tell("held")

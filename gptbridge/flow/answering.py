@@ -188,6 +188,7 @@ class Answering:
         while self._gate.reply_ended is None and self._now() < self._give_up:
             self._listen()
         failure, refusal = refusals.read(status, self._head, self._id)
+        snapshots.keep(self._w, self._page, failure)
         self._op = self._custody.fail(self._id, failure, nothing_left=True, refusal=refusal)
         recording.write_turn(self._w, self._op, self._prompt, None, state="failed", failure=failure, phase=self._turn.phase)
 

@@ -147,6 +147,8 @@ DIFFERENT: dict[str, tuple[Callable[[dict[str, Any]], None], str, str]] = {
     "conversation": (lambda b: b.update(conversation_id="68c1d2e3-0000-8000-8000-00000000dead"), "site-changed", "conversation"),
     "temporary": (lambda b: b.update(history_and_training_disabled=True), "site-changed", "temporary"),
     "attachment": (lambda b: b["messages"][0]["metadata"].update(attachments=[{"id": "file-1"}]), "site-changed", "attachments"),
+    "mode": (lambda b: b.update(conversation_mode={"kind": "work_assistant"}), "site-changed", "mode"),
+    "a tool": (lambda b: b.update(system_hints=["search"]), "site-changed", "tools"),
     "account": (lambda b: b.update(account_id="another"), "account-mismatch", "account"),
     "unreadable": (lambda b: b.pop("messages"), "site-changed", "one message"),
 }
