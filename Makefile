@@ -36,7 +36,7 @@ soak: setup ## the random tests for long: SEED=0 COUNT=1000 (examples for each),
 	@ASKGPT_TEST_BROWSER=required SOAK_SEED=$(SEED) SOAK_EXAMPLES=$(COUNT) exec $(BIN)/python -m pytest \
 	  -m "hypothesis or soak" --hypothesis-seed=$(SEED) --timeout=3600 --durations=5 -rP
 
-bench: ## what things cost here, next to what they could: all, or ONLY=durable, start, rows, transcript or sends
+bench: ## what things cost here, next to what they could: all, or ONLY=durable, start, rows, transcript, watching or sends
 	@$(if $(filter-out sends,$(ONLY)),:,tools/install-system-packages browser)
 	@tools/install-python-packages
 	@exec $(BIN)/python tools/bench $(if $(ONLY),--only $(ONLY))

@@ -51,6 +51,7 @@ LARGE = {
     "edge/chrome.py": "one Chrome: found, started, used, closed",
     "edge/gate.py": "one gate: its states, and what passes, are decided in one place",
     "edge/journal.py": "one file of records: how it is read, and the order in which it is written",
+    "flow/answering.py": "every end that the turn of a released request can have",
     "flow/sending.py": "the order of a send is read from top to bottom in one module",
     "flow/custody.py": "every transition of an operation, and who may make it",
     "shell/topics.py": "nothing but the words of the help, topic by topic",

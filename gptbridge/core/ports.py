@@ -17,6 +17,7 @@ from gptbridge.core.ledger import View
 from gptbridge.core.pacing import Gap, Now, Stamp
 from gptbridge.core.registry import Conversation
 from gptbridge.core.transcript import Log
+from gptbridge.core.turn import TurnState
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,6 +339,10 @@ class Host(Protocol):
 
 class Caller(Protocol):
     """The front: who waits for this worker."""
+
+    def keeps_up(self) -> bool:
+        """False while much of what was told is still unread: text that grows is better told later then, in one piece."""
+        ...
 
     def emit(self, event: Mapping[str, Any]) -> None:
         """Never blocks the worker and never raises: a front that is gone misses events, nothing more."""
@@ -664,7 +669,7 @@ class Browser(Protocol):
 
 @dataclass(slots=True)
 class World:
-    """Everything a flow acts through."""
+    """Everything a flow acts through. turn: the one accumulator of what the command is about (flow/telling.py)."""
 
     clock: Clock
     ids: Ids
@@ -682,3 +687,4 @@ class World:
     settings: Settings
     downloads: Downloads | None = None
     reports: Reports | None = None
+    turn: TurnState = field(default_factory=TurnState)

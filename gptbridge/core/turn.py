@@ -5,7 +5,8 @@ after `response_done`; text that only grew is a delta, any other change one `rep
 gives exactly the texts of `response_done`, also without that event.
 
 Events are dicts with `type` and `phase`; what belongs to the operation (`operation_id`, `at`, `result`) is added by who sends
-them. Touches nothing. Raises `Disorder` for a call out of order, and leaves the state as it was: that is a defect of the caller.
+them. A viewer in another process holds a state of its own that takes the events (`take`). Touches nothing. Raises `Disorder` for a
+call out of order, and leaves the state as it was: that is a defect of the caller.
 """
 
 from __future__ import annotations
@@ -32,10 +33,14 @@ class Texts(NamedTuple):
 
 
 class TurnState:
-    """One turn of one attempt. Every method returns the events that it caused, oldest first."""
+    """The turn that one command is about. Every method returns the events that it caused, oldest first.
 
-    def __init__(self) -> None:
-        self.phase = "attaching"
+    phase: where it begins; "response_done" for a command that only collects. operation_id: of its operation, once that is known.
+    """
+
+    def __init__(self, phase: str = "attaching", operation_id: str | None = None) -> None:
+        self.phase, self.operation_id = phase, operation_id
+        self.row: str | None = None  # the ledger's state, as told last
         self.thinking = ""
         self.answer = ""
         self.conversation_id: str | None = None
@@ -45,6 +50,11 @@ class TurnState:
     @property
     def ended(self) -> bool:
         return self.phase in TERMINALS
+
+    @property
+    def speaks(self) -> bool:
+        """Its texts may still change."""
+        return self.phase in ("submitted", "named", "streaming")
 
     @property
     def texts(self) -> Texts:
@@ -62,8 +72,11 @@ class TurnState:
         return {"type": kind, "phase": self.phase, **facts}
 
     def state(self, name: str) -> list[Event]:
-        """The ledger's state of the operation changed (queued, claimed, dispatched, accepted ...)."""
+        """The ledger's state of the operation (queued, claimed, dispatched, accepted ...); the one that was told last is nothing new."""
         self._need("state", "attaching")
+        if name == self.row:
+            return []
+        self.row = name
         return [self._event("state", state=name)]
 
     def upload(self, file: str, state: str) -> list[Event]:
@@ -93,13 +106,13 @@ class TurnState:
         It may come before the send (a conversation that existed) or in the middle of the answer.
         """
         self._need("named", "attaching")
-        if self.conversation_id is not None:
-            if self.conversation_id != conversation_id:
-                raise Disorder(f"named twice, differently, in phase {self.phase}")
-            return []
-        self.conversation_id, self.url = conversation_id, url
+        if self.conversation_id not in (None, conversation_id):
+            raise Disorder(f"named twice, differently, in phase {self.phase}")
         if self.phase == "submitted":
             self._advance("named")
+        if self.conversation_id is not None:
+            return []
+        self.conversation_id, self.url = conversation_id, url
         return [self._event("meta", conversation_id=conversation_id, url=url)]
 
     def observe(self, thinking: str, answer: str) -> list[Event]:
@@ -160,16 +173,30 @@ class TurnState:
         event["class"] = klass
         return [event]
 
+    def take(self, event: Mapping[str, Any]) -> None:
+        """Come to where the state that made `event` stood after it. Unknown types change nothing."""
+        phase = event.get("phase")
+        if phase in PHASES:
+            self._advance(phase)
+        match event:
+            case {"type": "state", "state": str(name)}:
+                self.row = name
+            case {"type": "meta", "conversation_id": str(conversation_id), "url": str(url)}:
+                self.conversation_id, self.url = conversation_id, url
+            case {"type": "thinking", "delta": str(delta)}:
+                self.thinking += delta
+            case {"type": "answer", "delta": str(delta)}:
+                self.answer += delta
+            case {"type": "replace" | "response_done", "thinking": str(thinking), "answer": str(answer)}:
+                self.thinking, self.answer = thinking, answer
+            case {"type": "download", "state": "saved" | "present", "path": str(path)} if path not in self.saved:
+                self.saved.append(path)
+        self.operation_id = event.get("operation_id") or self.operation_id
+
 
 def fold(events: Iterable[Mapping[str, Any]]) -> Texts:
-    """The texts that a viewer of these events holds. Unknown types change nothing."""
-    thinking, answer = "", ""
+    """The texts that a viewer of these events holds."""
+    state = TurnState()
     for event in events:
-        kind = event["type"]
-        if kind == "thinking":
-            thinking += event["delta"]
-        elif kind == "answer":
-            answer += event["delta"]
-        elif kind in ("replace", "response_done"):
-            thinking, answer = event["thinking"], event["answer"]
-    return Texts(thinking, answer)
+        state.take(event)
+    return state.texts

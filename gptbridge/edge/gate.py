@@ -281,6 +281,8 @@ class Gate:
     def left(self, session: str) -> None:
         with self._turn:
             self._unspent.discard(session)
+            if self._held is not None and session == self._held.session:
+                self._reply.cut("failed: its window is closed")
             self._turn.notify_all()
 
     def dropped(self) -> None:

@@ -16,19 +16,21 @@ from gptbridge.core.conversation import SiteTurn, completed_by, find_message
 from gptbridge.core.conversation import read as read_conversation
 from gptbridge.core.errors import Failure
 from gptbridge.core.exchange import FILTERED
+from gptbridge.core.heard import Heard
 from gptbridge.core.ledger import Operation
 from gptbridge.core.lifecycle import State
 from gptbridge.core.operation import NEW
 from gptbridge.core.ports import Gate, Held, Page, Unread, World
 from gptbridge.core.stream import ConversationNamed, InputMessage, MessageState, ReplyStream, SiteError, Title
-from gptbridge.core.turn import TurnState
 from gptbridge.flow import collecting, reconciling, recording, refusals, registering, snapshots
 from gptbridge.flow.custody import Custody, Receipt
 from gptbridge.flow.questions import Questions
+from gptbridge.flow.telling import tell
 
 CHUNK_S = 0.5
 HEAD_BYTES = 64 * 2**10
 ATTEND_S = 0.5
+ASLEEP_S = 120.0  # longer than anything that this module waits for at a time
 STOP_S = 15.0  # after the press, how long the site's own word is waited for
 UNNAMED_S = 60.0  # how long after its end a reply's conversation is looked for before the operation is left uncertain
 READS_S = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0)  # pauses between reads of the conversation once the stream is over; the last repeats
@@ -46,14 +48,13 @@ class Answering:
         self._id = operation.operation_id
         self._message_ids = {held.user_message_ids[0].lower()}
         self._stream = ReplyStream()
-        self._turn = TurnState()
-        self._thought: dict[str, str] = {}  # by message id, in the order of the stream
-        self._said: dict[str, str] = {}
+        self._heard = Heard()
         self._conversation_id = None if operation.target == NEW else operation.target
         self._turn_id: str | None = None
         self._title: str | None = None
         self._head = b""  # the beginning of the reply: a refusal of the site is one JSON body, not a stream
         self._give_up = world.clock.now().boottime + world.settings.give_up
+        self._awake_at = world.clock.now().boottime
         self._ended_at: float | None = None  # boottime of the stream's end
         self._next_read = 0.0
         self._attended_at = 0.0
@@ -63,7 +64,7 @@ class Answering:
         self._questions = Questions(world, page)
 
     def run(self) -> None:
-        self._turn.submitted()
+        self._w.turn.submitted()
         try:
             if self._receive():
                 self._follow()
@@ -113,8 +114,17 @@ class Answering:
                     self._error = error
                 case _:
                     pass
+        self._wake()
         if self._ended_at is None and self._gate.reply_ended is not None and not chunk:
             self._ended_at = self._now()
+
+    def _wake(self) -> None:
+        """Time in which this process did not run (a laptop's sleep, SIGSTOP) does not count: what came meanwhile is looked at first."""
+        now = self._now()
+        if now - self._awake_at > ASLEEP_S:
+            self._give_up += now - self._awake_at
+            self._ended_at = self._ended_at and now
+        self._awake_at = now
 
     def _attend(self) -> None:
         """Twice a second: a front that is gone is noted, and a stop that a person asked for is carried out, once."""
@@ -136,19 +146,14 @@ class Answering:
             self._op = self._custody.note(self._id, "the page did not confirm the stop", stop_phase="uncertain")
 
     def _watch(self, message: MessageState) -> None:
-        if message.role != "assistant":
-            return
-        self._turn_id = self._turn_id or message.turn_id
-        if message.content_type == "thoughts":
-            self._thought[message.message_id] = message.text
-        elif message.content_type == "text" and message.recipient in (None, "all") and message.channel != "analysis":
-            self._said[message.message_id] = message.text
-        else:
-            return
-        # One turn may say something, think and say more: what was said before stands (case 14).
-        thinking, answer = ("\n\n".join(filter(None, texts.values())) for texts in (self._thought, self._said))
-        for event in self._turn.observe(thinking, answer):
-            self._w.caller.emit(event)
+        if message.role == "assistant":
+            self._turn_id = self._turn_id or message.turn_id
+        if self._heard.take(message) and self._w.caller.keeps_up():
+            self._observe()
+
+    def _observe(self) -> None:
+        if self._w.turn.speaks:
+            tell(self._w, self._w.turn.observe(*self._heard.texts))
 
     def _named_by_stream(self) -> bool:
         if self._conversation_id is None or self._turn_id is None:
@@ -180,8 +185,7 @@ class Answering:
             first = self._prompt or next((str(file["name"]) for file in op.files or ()), "")
             registering.register(w, conversation_id, op.account, first, w.clock.now().wall)
         recording.begin_turn(w, self._op, self._prompt)
-        for event in self._turn.named(conversation_id, recording.url_of(w, conversation_id)):
-            w.caller.emit(event)
+        tell(w, w.turn.named(conversation_id, recording.url_of(w, conversation_id)))
 
     def _refused(self, status: int) -> None:
         """The site's own 4xx without a stream: it took nothing (GT-17)."""
@@ -190,42 +194,53 @@ class Answering:
         failure, refusal = refusals.read(status, self._head, self._id)
         snapshots.keep(self._w, self._page, failure)
         self._op = self._custody.fail(self._id, failure, nothing_left=True, refusal=refusal)
-        recording.write_turn(self._w, self._op, self._prompt, None, state="failed", failure=failure, phase=self._turn.phase)
+        recording.write_turn(self._w, self._op, self._prompt, None, state="failed", failure=failure, phase=self._w.turn.phase)
 
     # 8 and 9. The final answer, and its records
 
     def _follow(self) -> None:
-        while self._now() <= self._give_up:
+        while True:
             self._listen()
-            if self._ended_at is None or not self._read_is_due():
-                continue
-            try:
-                document = self._page.conversation(self._known_conversation)
-            except Unread:
-                self._unread += 1
-                if self._unread > UNREAD:
-                    raise
-                continue
-            title = read_conversation(document, conversation_id=self._known_conversation).title
-            for message_id in sorted(self._message_ids):
-                turn = completed_by(document, message_id, ended=self._stream.finished)
-                if turn is not None:
-                    self._completed(turn, title)
-                    return
-                found = find_message(document, message_id)
-                seen = found.answer_turn if found is not None else None
-                if seen is not None and seen.state in ("failed", "stopped"):
-                    self._ended(seen, seen.state, title)
-                    return
-                if seen is not None and seen.state in ("empty", "incomplete") and self._error is not None and self._reads >= AFTER_ERROR:
-                    self._ended(seen, "failed", title)  # its error is the site's last word: nothing more was stored
-                    return
+            over = self._now() > self._give_up  # then one last look: a stream may have missed the end
+            if (over or (self._ended_at is not None and self._read_is_due())) and self._is_ended_by_site():
+                return
+            if over:
+                break
         self._write(None, "interrupted", Failure("answer-lost", "no final answer came in the time given (give_up)",
                                                  f"ask-gpt resume {self._id}"))
         self._op = self._custody.end_turn(self._id, "abandoned", "give_up reached")
 
+    def _is_ended_by_site(self) -> bool:
+        """Read the conversation; True when its account ended the turn, which is recorded then."""
+        try:
+            document = self._page.conversation(self._known_conversation)
+        except Unread:
+            self._unread += 1
+            if self._unread > UNREAD:
+                raise
+            return False
+        title = read_conversation(document, conversation_id=self._known_conversation).title
+        for message_id in sorted(self._message_ids):
+            turn = completed_by(document, message_id, ended=self._stream.finished)
+            if turn is not None:
+                self._completed(turn, title)
+                return True
+            found = find_message(document, message_id)
+            seen = found.answer_turn if found is not None else None
+            if seen is None:
+                continue
+            if seen.state in ("failed", "stopped"):
+                self._ended(seen, seen.state, title)
+                return True
+            if seen.state in ("empty", "incomplete") and self._error is not None and self._reads >= AFTER_ERROR:
+                self._ended(seen, "failed", title)  # its error is the site's last word: nothing more was stored
+                return True
+            if self._ended_at is not None and self._heard.overtake(seen.thinking or "", seen.answer or ""):
+                self._observe()
+        return False
+
     def _completed(self, turn: SiteTurn, title: str | None) -> None:
-        self._turn.response_done(turn.thinking or "", turn.answer or "")
+        tell(self._w, self._w.turn.response_done(turn.thinking or "", turn.answer or ""))
         files = self._collect(turn)
         # Log and registry before the record: whoever reads `completed` (a follower, a replay) finds the turn; a crash in between leaves an
         # accepted operation that is completed by the next reading, and its turn, known by its id, is not written twice.
@@ -235,11 +250,8 @@ class Answering:
 
     def _collect(self, turn: SiteTurn) -> list[Brought]:
         """What the turn made, before its record: a file that cannot be had is in the list and changes nothing else (FA-15, LO-03)."""
-        def say(name: str, state: str, path: str | None) -> None:
-            for event in self._turn.download(name, state, path):
-                self._w.caller.emit(event)
-        self._turn.collecting()
-        return collecting.of_turn(self._w, self._page, self._known_conversation, turn, say)
+        self._w.turn.collecting()
+        return collecting.of_turn(self._w, self._page, self._known_conversation, turn)
 
     def _ended(self, turn: SiteTurn, state: str, title: str | None) -> None:
         """The site ended the turn without a final answer: failed, or stopped by a person in the page."""
@@ -274,8 +286,10 @@ class Answering:
         return Failure("record-failed", f"the message was sent, but {failure.message}", f"ask-gpt resume {self._id}")
 
     def _write(self, turn: SiteTurn | None, state: str, failure: Failure | None) -> None:
-        recording.write_turn(self._w, self._op, self._prompt, turn, state=state, thinking=self._turn.thinking,
-                             answer=self._turn.answer or None, failure=failure, phase=self._turn.phase)
+        self._observe()
+        said = self._w.turn
+        recording.write_turn(self._w, self._op, self._prompt, turn, state=state, thinking=said.thinking, answer=said.answer or None,
+                             failure=failure, phase=said.phase)
 
     # Small things
 

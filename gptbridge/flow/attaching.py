@@ -14,6 +14,7 @@ from gptbridge.core import attachments
 from gptbridge.core.errors import Failure
 from gptbridge.core.ledger import Operation
 from gptbridge.core.ports import Files, Gate, Page, Upload, World
+from gptbridge.flow.telling import tell
 
 POLL_S = 0.25
 BEGIN_S = 30.0  # from choosing the files until the page announces them
@@ -118,7 +119,7 @@ class Attaching:
     def _tell(self, name: str, state: str) -> None:
         if self._told.get(name) not in (state, "attached"):
             self._told[name] = state
-            self._w.caller.emit({"type": "upload", "file": name, "state": state})
+            tell(self._w, self._w.turn.upload(name, state))
 
     def _now(self) -> float:
         return self._w.clock.now().boottime

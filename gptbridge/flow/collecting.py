@@ -20,8 +20,8 @@ from gptbridge.core.errors import Failure
 from gptbridge.core.ports import Body, Downloads, Page, Unavailable, World
 from gptbridge.flow import reading, recording
 from gptbridge.flow.custody import Custody
+from gptbridge.flow.telling import begin, tell
 
-Say = Callable[[str, str, str | None], None]  # name, state, path
 PROGRESS_S = 0.25
 MIMES = {"image/png": "png", "image/jpeg": "jpg", "image/webp": "webp", "image/gif": "gif", "image/svg+xml": "svg", "audio/wav": "wav",
          "audio/mpeg": "mp3", "audio/aac": "aac", "video/mp4": "mp4", "application/pdf": "pdf", "text/csv": "csv"}
@@ -35,7 +35,6 @@ class Collector:
     folder: Downloads
     page: Page
     conversation_id: str
-    say: Say
     heed: Callable[[], None]
     _known: dict[str, Brought] | None = None
     _documents: dict[str, tuple[str, str]] | None = None
@@ -73,6 +72,9 @@ class Collector:
             reason = failure.message
         self.say(name, "failed", None)
         return Brought("failed", None, name, artifact.size, None, None, reason, artifact.kind, artifact.identity)
+
+    def say(self, name: str, state: str, path: str | None) -> None:
+        tell(self.w, self.w.turn.download(name, state, path))
 
     def _begin(self) -> dict[str, Brought]:
         """Once, before anything is asked of the site: a folder that cannot be used is every file's failure, a log that cannot be read is
@@ -141,11 +143,11 @@ def _fallback(artifact: Artifact) -> str:
     return {"image": "image", "audio": "audio", "canvas": "canvas.txt"}.get(artifact.kind, "file")
 
 
-def of_turn(w: World, page: Page, conversation_id: str, turn: SiteTurn, say: Say) -> list[Brought]:
+def of_turn(w: World, page: Page, conversation_id: str, turn: SiteTurn) -> list[Brought]:
     """Everything that one turn of our own made. Never raises: what could not be brought is in the list, as failed."""
     if w.downloads is None:
         return []
-    collector = Collector(w, w.downloads, page, conversation_id, say, lambda: None)
+    collector = Collector(w, w.downloads, page, conversation_id, lambda: None)
     return [collector.bring(artifact) for artifact in wanted([turn])]
 
 
@@ -159,20 +161,18 @@ class Collected:
 
 def of_conversation(w: World, custody: Custody, conversation_id: str) -> Collected:
     """`download-attachments`: every file of every assistant turn. The log is brought up to date, and an event records what came."""
+    begin(w, phase="response_done")
     custody.recover()
     heed = reading.heeding(w)
     until = w.clock.now().boottime + w.settings.queue_wait
     with ExitStack() as places:
         page, account = reading.entered(w, places, conversation_id, heed, until)
         site, _ = reading.catch_up(w, custody, page, conversation_id, account, actor="resume")
-        w.caller.emit({"type": "meta", "conversation_id": conversation_id, "url": recording.url_of(w, conversation_id)})
-
-        def say(name: str, state: str, path: str | None) -> None:
-            w.caller.emit({"type": "download", "phase": "collecting", "file": name, "state": state, "path": path})
+        tell(w, w.turn.named(conversation_id, recording.url_of(w, conversation_id)))
 
         came: list[Brought] = []
         assert w.downloads is not None
-        collector = Collector(w, w.downloads, page, conversation_id, say, heed)
+        collector = Collector(w, w.downloads, page, conversation_id, heed)
         try:
             for artifact in wanted(site.turns, site.elsewhere):
                 came.append(collector.bring(artifact))

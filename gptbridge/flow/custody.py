@@ -23,6 +23,7 @@ from gptbridge.core.ledger import Actor, Operation, View
 from gptbridge.core.lifecycle import IllegalStep, State
 from gptbridge.core.operation import NEW, Payload, check_id, encoded, is_expired, time_of
 from gptbridge.core.ports import Upload, World
+from gptbridge.flow.telling import tell_row
 
 WAITING = 32
 UNRESOLVED = 1000
@@ -130,6 +131,7 @@ class Custody:
             if spooled:
                 self._unadmit(operation_id)
             raise
+        tell_row(w, view.operations[operation_id])
         return Admission(view.operations[operation_id], fresh and not full)
 
     def _unadmit(self, operation_id: str) -> None:
@@ -170,7 +172,7 @@ class Custody:
             done = True
             return [self._move(op, State.CLAIMED, "turn of the line", account=account)]
 
-        op = self._w.ledger.transact(decide).get(operation_id)
+        op = self._transact(operation_id, decide)
         return op if done else None
 
     def dispatch(self, operation_id: str) -> Operation | None:
@@ -185,7 +187,7 @@ class Custody:
             done = True
             return [self._move(op, State.DISPATCHED, "one click is authorised")]
 
-        op = self._w.ledger.transact(decide).get(operation_id)
+        op = self._transact(operation_id, decide)
         return op if done else None
 
     def held(self, operation_id: str, message_id: str, parent_id: str | None, uploads: Sequence[Upload] = ()) -> Operation:
@@ -276,6 +278,18 @@ class Custody:
 
         return self._transact(operation_id, decide)
 
+    def abandon(self, operation_id: str, epoch: str, failure: Failure) -> Operation:
+        """By the front of a worker that does not answer any more: what that epoch has not dispatched it shall not dispatch when it wakes.
+        From `dispatched` on, and where another process carries it, the row is left as it is."""
+        def decide(view: View) -> list[dict[str, Any]]:
+            op = self._known(view, operation_id)
+            if op.epoch != epoch or op.state not in (State.QUEUED, State.CLAIMED):
+                return []
+            return [records.move(op, State.STOPPED, epoch=op.epoch, actor="front", reason="its worker does not answer", stop="front",
+                                 **records.failure_fields(failure, durable=op.claimed))]
+
+        return self._transact(operation_id, decide)
+
     def note(self, operation_id: str, reason: str, *, actor: Actor = "worker", **facts: Any) -> Operation:
         """Facts about an operation that keep its state."""
         return self._note(operation_id, None, reason, actor=actor, **facts)
@@ -345,9 +359,11 @@ class Custody:
 
     def _transact(self, operation_id: str, decide: records.Decide) -> Operation:
         try:
-            return self._w.ledger.transact(decide).operations[operation_id]
+            op = self._w.ledger.transact(decide).operations[operation_id]
         except IllegalStep as error:
             raise Refused(str(error)) from None
+        tell_row(self._w, op)
+        return op
 
     def _at(self) -> str:
         return records.rfc3339(self._w.clock.now().wall)

@@ -14,6 +14,7 @@ from gptbridge.core.ledger import Operation, View, epoch_seconds
 from gptbridge.core.pacing import Stamp
 from gptbridge.core.ports import World
 from gptbridge.flow.custody import Custody
+from gptbridge.flow.telling import tell
 
 TICK_S = 0.1
 SLICE_S = 1.0
@@ -41,7 +42,7 @@ class Line:
                 return
             if wait > TICK_S and not self._said:
                 self._said = True
-                self._w.caller.emit({"type": "ratelimit", "wait_s": round(wait, 1)})
+                tell(self._w, self._w.turn.ratelimit(round(wait, 1)))
             self._w.clock.sleep(min(wait, SLICE_S))
 
     def remaining(self) -> float:

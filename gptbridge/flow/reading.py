@@ -23,6 +23,7 @@ from gptbridge.core.lifecycle import State
 from gptbridge.core.ports import Page, Unread, World
 from gptbridge.flow import belonging, logged, reconciling, recording, registering, reporting, snapshots
 from gptbridge.flow.custody import Custody
+from gptbridge.flow.telling import begin, tell, tell_followed
 
 FOLLOW_S = 0.2
 
@@ -40,6 +41,7 @@ class ReadBack:
 
 def read_back(w: World, custody: Custody, *, conversation_id: str | None = None, operation_id: str | None = None) -> ReadBack:
     """`resume ID|OPERATION` without a prompt. Exactly one of the two is given."""
+    begin(w, operation_id)
     custody.recover()
     until = w.clock.now().boottime + w.settings.wait
     heed = heeding(w)
@@ -56,6 +58,7 @@ def read_back(w: World, custody: Custody, *, conversation_id: str | None = None,
         live = [o for o in w.ledger.view().of_conversation(conversation_id) if not o.ended and o.state is not State.UNCERTAIN]
         if live and w.locks.is_held(conversation_id):
             # A worker of ours holds the conversation: follow it without the lock, at most `--wait`.
+            begin(w, live[-1].operation_id)
             now = _followed(w, custody, live[-1], until, heed)
             if now.sent != "no" and _runs(w, now):
                 return ReadBack(now.slug, conversation_id, now)
@@ -67,6 +70,7 @@ def _followed(w: World, custody: Custody, op: Operation, until: float, heed: Cal
     while True:
         custody.recover()
         now = w.ledger.view().operations[op.operation_id]
+        tell_followed(w, now)
         if now.ended or now.state is State.UNCERTAIN or w.owner.is_dead(now.epoch) or w.clock.now().boottime >= until:
             return now
         heed()
@@ -185,7 +189,7 @@ def _read(w: World, custody: Custody, page: Page, op: Operation | None, conversa
             raise
         op = w.ledger.view().operations[op.operation_id]  # the exit speaks of the operation, of which the log may hold all
         return ReadBack(op.slug, conversation_id, op, op.site_message_id or op.user_message_id, failure.message)
-    w.caller.emit({"type": "meta", "conversation_id": conversation_id, "url": recording.url_of(w, conversation_id)})
+    tell(w, w.turn.named(conversation_id, recording.url_of(w, conversation_id)))
     view = w.ledger.view()
     warning = None if site.complete else "the site's account of this conversation is incomplete; so is the log"
     if op is not None:
@@ -213,7 +217,7 @@ def _read_page(w: World, custody: Custody, page: Page, op: Operation | None, con
     warning = f"{refused.message}; its turns were read from the page as it looks, marked so in the log: {lacking}"
     recording.hydrate_rendered(w, seen, conversation_id, account, w.ledger.view(), warning)
     w.logs.copy(conversation_id)
-    w.caller.emit({"type": "meta", "conversation_id": conversation_id, "url": recording.url_of(w, conversation_id)})
+    tell(w, w.turn.named(conversation_id, recording.url_of(w, conversation_id)))
     view = w.ledger.view()
     if op is not None:
         op = view.operations[op.operation_id]

@@ -27,6 +27,7 @@ from gptbridge.flow.answering import Answering
 from gptbridge.flow.attaching import Attaching
 from gptbridge.flow.custody import Custody, Refused
 from gptbridge.flow.line import Line
+from gptbridge.flow.telling import tell
 
 CHAT_MODES = ("primary_assistant", "gizmo_interaction")  # of a request (web client, 2024 .. 2026-11); Work has another
 ROOM_BYTES = 64 * 2**20
@@ -152,7 +153,7 @@ class Sending:
             self._parent = site.newest_node_id
             recording.hydrate(w, site, target, self._session.account, w.ledger.view())
             registering.retitle(w, target, site.title)
-            w.caller.emit({"type": "meta", "conversation_id": target, "url": recording.url_of(w, target)})
+            tell(w, w.turn.named(target, recording.url_of(w, target)))
         self._empty_composer()
         if self._op.files:
             self._uploads = Attaching(w, self._op, self._page, self._gate, self._heed).run()
@@ -254,7 +255,6 @@ class Sending:
             now = w.clock.now()
             self._committed = now.boottime
             w.stamps.write(account, Stamp(now.wall, now.boottime, now.boot_id, dispatched.seq))
-        w.caller.emit({"type": "state", "state": "dispatched"})
         return True
 
     def _lost_turn(self) -> bool:
@@ -377,7 +377,10 @@ class Sending:
         slug = {"interrupt": "interrupted", "person": "stopped"}.get(by, "terminated")
         failure = Failure(slug, "stopped before the message left; nothing was sent", "" if by == "person" else "run it again",
                           durable=by == "person")
-        self._op = self._custody.stop(self._id, by, failure)
+        try:
+            self._op = self._custody.stop(self._id, by, failure)
+        except Refused:
+            return  # this process stood still, and its front recorded the stop when it left
         self._log_failure(failure)
 
     def _shut(self, why: Failure | None = None) -> bool:

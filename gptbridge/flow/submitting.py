@@ -17,6 +17,7 @@ from gptbridge.core.ports import Source, World
 from gptbridge.flow import reporting, spooling
 from gptbridge.flow.custody import Custody
 from gptbridge.flow.sending import Sending
+from gptbridge.flow.telling import begin, tell_followed
 
 POLL_S = 0.1
 RECEIPT_S = 60.0  # --wait 0 leaves at the receipt, at the latest this long after dispatch
@@ -28,6 +29,7 @@ def submit(w: World, custody: Custody, operation_id: str, payload: Payload, *, a
 
     `again`: a person's word that a request equal to one of unknown fate is meant to be sent once more (`--again`). `sources`: the files.
     """
+    begin(w, operation_id)
     check_text(payload.prompt or "")  # before any row: what cannot be typed would only be found out in the page
     custody.recover()
     until = w.clock.now().boottime + w.settings.queue_wait
@@ -75,6 +77,7 @@ def _carried(w: World, custody: Custody, operation_id: str, payload: Payload, un
 def _followed(w: World, custody: Custody, op: Operation, until: float) -> Operation:
     """Another process carries it: wait for the end of its turn, within --queue-wait before dispatch and --wait after it."""
     left = False
+    tell_followed(w, op)
     while not op.ended and op.state is not State.UNCERTAIN:
         now = w.clock.now().boottime
         if op.state in (State.DISPATCHED, State.ACCEPTED) and not left:
@@ -92,4 +95,5 @@ def _followed(w: World, custody: Custody, op: Operation, until: float) -> Operat
         w.clock.sleep(POLL_S)
         custody.recover()
         op = w.ledger.view().operations[op.operation_id]
+        tell_followed(w, op)
     return op

@@ -6,6 +6,7 @@ Guarantees: the same prompt gives the same text for ever; all chunks of a part j
 
 from __future__ import annotations
 
+import random
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -26,6 +27,7 @@ class Part:
     last: bool = False
     sandbox: dict[str, bytes] = field(default_factory=dict)
     more_parts: list[str] = field(default_factory=list)
+    drafts: list[tuple[float, str]] = field(default_factory=list)  # whole texts that stand there before, one after the other
 
 
 @dataclass(slots=True)
@@ -78,6 +80,8 @@ def plan(prompt: str, on: Mapping[str, Mapping[str, Any]]) -> Plan:
     body = Part("text", spread(text, seconds, max(CHUNKS, min(200, int(seconds / 0.1)))), last=True)
     if "pause-mid-word" in on:
         body.chunks = _pause(text, seconds, float(on["pause-mid-word"]["seconds"]))
+    if "rewrites" in on:
+        body.drafts = _drafts(text, int(on["rewrites"]["count"]), float(on["rewrites"]["seconds"]))
     parts = [body]
     if word and word[1] == "parts":
         body.more_parts = ["Second part.", "Third part."]
@@ -97,6 +101,15 @@ def plan(prompt: str, on: Mapping[str, Mapping[str, Any]]) -> Plan:
     if made.blocked == "answer":
         body.chunks = body.chunks[: max(1, len(body.chunks) // 2)]
     return made
+
+
+def _drafts(text: str, count: int, seconds: float) -> list[tuple[float, str]]:
+    """`count` texts that change at the end, in the middle, or altogether."""
+    rng, words, drafts = random.Random(count), [*text.split(" "), "\n\n", "**bold**", "日本語", "\n"], [""]
+    for _ in range(count):
+        kept = drafts[-1][: rng.choice((len(drafts[-1]), rng.randrange(len(drafts[-1]) + 1), 0 if rng.random() < 0.1 else len(drafts[-1])))]
+        drafts.append(kept[:2000] + " ".join(rng.choices(words, k=rng.randrange(1, 9))))
+    return [(seconds / max(count, 1), draft) for draft in drafts[1:]]
 
 
 def _commentary() -> Part:

@@ -91,6 +91,7 @@ SCENARIOS: dict[str, Scenario] = _table(
     Scenario("list-fails", "server", "the list fails with 500 from that entry on, for a longer page than that", {"at": 800, "above": 0}),
     Scenario("many-conversations", "server", "so many conversations of one turn are there, the newest first", {"count": 1000}),
     Scenario("slow-answer", "server", "the answer takes that many seconds", {"seconds": 5.0}),
+    Scenario("rewrites", "server", "the answer is written anew that often before it stands, over that time", {"count": 20, "seconds": 2.0}),
     Scenario("thinking", "server", "every answer thinks first", {"seconds": 1.0}),
     Scenario("silence", "server", "a preamble, that many seconds of silence, thinking, then the real answer", {"seconds": 20.0}),
     Scenario("pause-mid-word", "server", "the answer pauses in the middle of a word", {"seconds": 9.0}),

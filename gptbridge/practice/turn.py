@@ -99,6 +99,13 @@ class Turn:
             if self._abandoned:
                 return
             self._begin(part)
+        for seconds, draft in [*part.drafts, *([(0.0, "")] if part.drafts else [])]:
+            if not self._wait(seconds):
+                break
+            with self.world.lock:
+                if self._abandoned:
+                    return
+                self._change(stream.op("replace", "/content/parts/0", draft))
         for seconds, chunk in part.chunks:
             if not self._wait(seconds):
                 break

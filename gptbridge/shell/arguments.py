@@ -41,6 +41,15 @@ class Scan:
         return "--json" in self.options
 
     @property
+    def events(self) -> bool:
+        """`--events`, of a command that has it; `--json` beside it is wrong, and is what answers then."""
+        return "--events" in self.options and not self.json and self.command in (None, "send", "resume", "download-attachments")
+
+    @property
+    def live(self) -> bool:
+        return "--live" in self.options
+
+    @property
     def quiet(self) -> bool:
         return "-q" in self.options or "--quiet" in self.options
 

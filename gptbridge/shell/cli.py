@@ -76,20 +76,20 @@ def _ended(args: list[str], look: arguments.Scan, terminal: Terminal, store: Sto
                 run_login = login.run
             return run_login(request.quit, _output(look)), request
         if isinstance(request, requests.Practice) and not request.names:
-            return _practice(request, look.json, terminal), request
+            return _practice(request, look, terminal), request
         reply = _reply(request, store, terminal.tty)
         return _said(reply, store, look.json, terminal), request
     except Failure as failure:
-        return _failed(command, failure, look.json, terminal), request
+        return _failed(command, failure, look, terminal), request
     except KeyboardInterrupt:
         interrupted = Failure("interrupted", "interrupted" if started else "interrupted; nothing was sent")
-        return _failed(command, interrupted, look.json, terminal, started), request
+        return _failed(command, interrupted, look, terminal, started), request
     except Exception as error:
         from gptbridge.edge.reports import write_bug
 
         sentence = write_bug(store.environ, error, command, look.options)
         hint = "ask-gpt ops list says what became of the message" if started else ""
-        return _failed(command, Failure("bug", sentence, hint), look.json, terminal, started), request
+        return _failed(command, Failure("bug", sentence, hint), look, terminal, started), request
 
 
 def parse(line: list[str]) -> Request:
@@ -122,7 +122,7 @@ def plain_list(line: list[str]) -> requests.List | None:
 def _output(look: arguments.Scan) -> Output:
     from gptbridge.shell.job import Output
 
-    return Output(look.json, look.quiet)
+    return Output(look.json, look.quiet, look.events, look.live and not look.events)
 
 
 def _job(request: requests.Sweep | requests.Bootstrap | requests.Download, store: Store) -> Job:
@@ -218,7 +218,7 @@ def help_text(request: requests.Help) -> str:
 def _said(reply: Reply, store: Store, as_json: bool, terminal: Terminal) -> int:
     reads = reply.command in ("list", "show", "ops")
     if reads and reply.failure is None and (as_json or not terminal.quiet):
-        reply.warnings += _trouble(store)
+        reply.warnings += store.trouble()
     if as_json:
         from gptbridge.core.result import Outcome, document
 
@@ -241,18 +241,6 @@ def _said(reply: Reply, store: Store, as_json: bool, terminal: Terminal) -> int:
     return 0
 
 
-def _trouble(store: Store) -> list[str]:
-    """What would stop a send: said by every reading command, since a person may not send for days."""
-    try:
-        failure, torn = store.glimpse.failure, store.glimpse.torn
-    except Failure as unreadable:
-        failure, torn = unreadable, 0
-    said = [f"{failure.message.rstrip('.')}; sending is refused: {failure.hint}"] if failure is not None else []
-    if torn:
-        said.append(f"ledger.jsonl ends in {torn} bytes of an unfinished record; the next writer seals them")
-    return said
-
-
 def _remind(store: Store, terminal: Terminal) -> None:
     """The one line about operations of which nobody knows whether they left, as they are now (RP-14): the last of every command that has to
     do with a home, however it ended."""
@@ -268,7 +256,7 @@ def _remind(store: Store, terminal: Terminal) -> None:
 
 # practice, and every failure
 
-def _practice(request: requests.Practice, as_json: bool, terminal: Terminal) -> int:
+def _practice(request: requests.Practice, look: arguments.Scan, terminal: Terminal) -> int:
     from gptbridge.practice import server
     from gptbridge.practice.scenarios import BadParameter, UnknownScenario
     from gptbridge.practice.scenarios import parse as scenario
@@ -281,18 +269,23 @@ def _practice(request: requests.Practice, as_json: bool, terminal: Terminal) -> 
     code = server.run(request.port, list(request.scenarios), request.tls)
     if code:
         # The site has said why on standard error; the document must still come.
-        return _failed("practice", Failure("bad-config", "the practice site cannot serve"), True, terminal) if as_json else code
-    return _said(Reply("practice"), Store({}), True, terminal) if as_json else 0
+        return _failed("practice", Failure("bad-config", "the practice site cannot serve"), look, terminal) if look.json else code
+    return _said(Reply("practice"), Store({}), True, terminal) if look.json else 0
 
 
-def _failed(command: str, failure: Failure, as_json: bool, terminal: Terminal, started: bool = False) -> int:
+def _failed(command: str, failure: Failure, look: arguments.Scan, terminal: Terminal, started: bool = False) -> int:
     """`started`: the message may be on its way; then nothing is claimed about it."""
-    if as_json:
+    if look.json or look.events:
         from gptbridge.core.result import Outcome, document
 
         doc: dict[str, Any] = document(Outcome(command, failure.slug, failure))
         if started:
             doc["sent"], doc["retry"] = "unknown", "never"
-        terminal.document(doc)
+        if look.json:
+            terminal.document(doc)
+        else:
+            from gptbridge.shell import event_lines
+
+            event_lines.close(terminal, doc)
     terminal.error(failure)
     return failure.exit.code

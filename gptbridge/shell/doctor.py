@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 
 from gptbridge.core.errors import Failure
 from gptbridge.core.result import Outcome
-from gptbridge.shell import front
+from gptbridge.shell.ending import report
 from gptbridge.shell.job import Output
 from gptbridge.shell.terminal import Terminal, exact, line_text
 
@@ -48,7 +48,7 @@ def run(output: Output, *, browser: bool = False, env: Mapping[str, str] | None 
     elif not output.json and not output.quiet:
         terminal.put(exact(f"doctor: {len(checks)} checks, all well\n"))
     outcome = Outcome("doctor", "findings" if wrong else "ok", failure, extra={"checks": [asdict(check) for check in checks]})
-    return front.report(outcome, output, answer=False)
+    return report(outcome, output, answer=False)
 
 
 def guarded(name: str, look: Look) -> Iterator[Check]:

@@ -11,7 +11,8 @@ from gptbridge.core import brought
 from gptbridge.core.errors import Failure
 from gptbridge.core.result import Outcome
 from gptbridge.edge.copies import CopyFolder
-from gptbridge.shell.front import Front, report
+from gptbridge.shell.ending import report
+from gptbridge.shell.front import Front
 from gptbridge.shell.terminal import exact, line_text
 from gptbridge.shell.wiring import files
 
@@ -20,7 +21,7 @@ class DownloadFront(Front):
     """Waits for the worker as every front does; a signal stops the work and keeps what is saved."""
 
     def _file(self, line: str) -> None:
-        if not self._output.json and line not in self._shown:
+        if not (self._output.json or self._output.events) and line not in self._shown:
             self._terminal.put(exact(line_text(line, self._terminal.tty) + "\n"))
         self._shown.add(line)
 
@@ -29,8 +30,9 @@ class DownloadFront(Front):
         failure = Failure(end["slug"], end["message"], end.get("hint", "")) if "message" in end else None
         if failure is None and "lines" not in end:
             kept = "; what was saved stays"
-            failure = (Failure(slug, "stopped; nothing was sent" + kept, "run it again") if slug else
-                       Failure("browser", "the worker ended before its end; nothing was sent" + kept, "run it again"))
+            failure = Failure("browser", "the worker ended before its end; nothing was sent" + kept, "run it again")
+            if slug:
+                failure = self._left(slug) if slug == "busy" else Failure(slug, "stopped; nothing was sent" + kept, "run it again")
         conversation_id = self._job.conversation_id
         came = brought.parse("\n".join(end.get("lines", ())))
         failure = failure or brought.missing(came, conversation_id)
@@ -49,4 +51,5 @@ class DownloadFront(Front):
                 self._file(f"{one.status}: {one.path}")
         if not came and failure is None:
             self._terminal.note("the conversation holds no file that the model made")
-        return report(outcome, self._output, site=self._config.settings.site, said=self._shown, answer=False)
+        return report(outcome, self._output, site=self._config.settings.site, said=self._shown, answer=False, terminal=self._terminal,
+                      turn=self._turn)

@@ -6,7 +6,6 @@ worker told it, died, or goes on without it. The front holds no lock while the w
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import select
@@ -20,20 +19,24 @@ from typing import Any
 from gptbridge.core import brought
 from gptbridge.core.errors import Failure
 from gptbridge.core.operation import check_id
-from gptbridge.core.result import Outcome, document
+from gptbridge.core.result import Outcome
+from gptbridge.core.turn import TurnState
 from gptbridge.edge.config import Config, load
 from gptbridge.edge.copies import CopyFolder
 from gptbridge.edge.host import Host
 from gptbridge.flow import logged, recording
 from gptbridge.flow.reporting import outcome_of, warnings_of
 from gptbridge.shell import known, worker
+from gptbridge.shell.ending import report
 from gptbridge.shell.job import Job, Output
 from gptbridge.shell.resolve import folder_digest
 from gptbridge.shell.terminal import Terminal, line_text
-from gptbridge.shell.wiring import Files, Nobody, NoBrowser, OpenBrowser, files
+from gptbridge.shell.viewing import viewer_for
+from gptbridge.shell.wiring import Files, Nobody, NoBrowser, OpenBrowser, desk, files
 
 RECEIPT_S = 60.0  # --wait 0 leaves at the receipt, at the latest this long after dispatch
-STOP_S = 20.0  # how long the front waits for its worker to record a stop
+STOP_S = 20.0  # how long the front waits for its worker to record a stop, or that its time is over
+READ_S = 120.0  # how long reading one conversation back may take at most
 CODES = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 
 
@@ -79,33 +82,43 @@ class Front:
         self._job, self._output, self._config, self._env = job, output, config, env
         self._sock, self._pid, self._id = sock, pid, operation_id
         self._terminal = Terminal(quiet=output.quiet)
+        self._turn = TurnState("response_done" if job.command == "download-attachments" else "attaching")
+        watches = job.command in ("send", "resume", "download-attachments")
+        self._viewer = viewer_for(output, self._terminal, sends=job.sends, watches=watches, now=time.monotonic)
         self._buffer = b""
         self._end: dict[str, Any] | None = None
         self._admitted = False
         self._dispatched_at: float | None = None
-        self._accepted = False
+        self._epoch = ""  # of the worker's owner slot
         self._shown: set[str] = set()
         self._warnings: list[str] = []
         self._signal: int | None = None
         self._asked_at: float | None = None
+        self._begun = self._heard = time.monotonic()
         self._wake, self._woken = os.pipe()
 
     def run(self) -> int:
-        with self._signals():
-            slug = self._watch()
-        self._sock.close()
-        return self._report(slug)
+        try:
+            with self._signals():
+                slug = self._watch()
+            self._sock.close()
+            return self._report(slug)
+        finally:
+            self._viewer.close()
 
     # While the worker works
 
     def _watch(self) -> str | None:
         """Until the worker says its end, dies, or the caller's patience is over; the slug that patience gives, else None."""
         while self._end is None:
+            tick = self._viewer.tick(self._turn)
             if self._signal is not None and self._leaves_by_signal():
                 return CODES[signal.Signals(self._signal)]
             if self._patience_is_over():
                 return ""
-            ready = select.select([self._sock.fileno(), self._wake], [], [], self._timeout())[0]
+            if self._stands_still():
+                return "busy"
+            ready = select.select([self._sock.fileno(), self._wake], [], [], self._timeout(tick))[0]
             if self._wake in ready:
                 os.read(self._wake, 512)
             if self._sock.fileno() in ready and not self._read():
@@ -117,6 +130,7 @@ class Front:
             data = self._sock.recv(65536)
         except ConnectionResetError:
             data = b""
+        self._heard = time.monotonic()
         self._buffer += data
         *lines, self._buffer = self._buffer.split(b"\n")
         for line in lines:
@@ -124,18 +138,18 @@ class Front:
         return bool(data)
 
     def _event(self, event: dict[str, Any]) -> None:
+        if not self._admitted and self._id is not None and event.get("operation_id") == self._id:
+            self._admitted = True  # by the first event that names it, before anything else is said of it
+            self._terminal.say(f"operation: {self._id}")
         match event:
-            case {"type": "operation", "operation_id": operation_id}:
-                if not self._admitted:
-                    self._terminal.say(f"operation: {operation_id}")
-                self._admitted = True
             case {"type": "ratelimit", "wait_s": wait}:
                 self._say(f"rate-limit: waiting {wait:.0f}s before dispatch")
             case {"type": "meta", "conversation_id": conversation_id}:
-                self._accepted = self._dispatched_at is not None
                 self._say(f"resume: ask-gpt resume {conversation_id}")
-            case {"type": "state", "state": "dispatched"}:
-                self._dispatched_at = time.monotonic()
+            case {"type": "state", "state": "dispatched" | "accepted"} if self._job.sends:
+                self._dispatched_at = self._dispatched_at or time.monotonic()
+            case {"type": "worker", "epoch": epoch}:
+                self._epoch = epoch
             case {"type": "warning", "message": message}:
                 self._warnings.append(str(message))
                 self._say(f"warning: {message}")
@@ -150,7 +164,9 @@ class Front:
             case {"type": "end"}:
                 self._end = event
             case _:
-                pass  # deltas of the answer: the log holds it whole
+                pass  # what only a viewer shows
+        self._turn.take(event)
+        self._viewer.take(event, self._turn)
 
     def _say(self, text: str) -> None:
         if text not in self._shown:
@@ -162,18 +178,32 @@ class Front:
 
     # Patience and signals
 
-    def _timeout(self) -> float | None:
-        ends = [end - time.monotonic() for end in (self._patience_end(), None if self._asked_at is None else self._asked_at + STOP_S)
-                if end is not None]
-        return max(min(ends), 0.0) if ends else None
+    def _timeout(self, tick: float | None) -> float | None:
+        ends = (self._patience_end(), self._standstill_end(), None if self._asked_at is None else self._asked_at + STOP_S)
+        left = [*(end - time.monotonic() for end in ends if end is not None), *([tick] if tick is not None else [])]
+        return max(min(left), 0.0) if left else None
 
     def _patience_end(self) -> float | None:
         if self._dispatched_at is None:
             return None
         wait = self._config.settings.wait
         if wait == 0.0:
-            return self._dispatched_at if self._accepted else self._dispatched_at + RECEIPT_S
+            accepted = self._turn.row == "accepted" and self._turn.conversation_id is not None  # whoever leaves then can name it
+            return self._dispatched_at if accepted else self._dispatched_at + RECEIPT_S
         return self._dispatched_at + wait
+
+    def _standstill_end(self) -> float | None:
+        """A worker ends in time by itself. One that is stopped (SIGSTOP) or hangs is not waited for longer than its bound and a moment."""
+        settings = self._config.settings
+        if self._job.sends:
+            return None if self._dispatched_at is not None else self._begun + settings.queue_wait + STOP_S
+        if self._job.command == "resume":
+            return self._begun + settings.wait + READ_S
+        return self._heard + settings.queue_wait + READ_S
+
+    def _stands_still(self) -> bool:
+        end = self._standstill_end()
+        return end is not None and time.monotonic() >= end
 
     def _patience_is_over(self) -> bool:
         end = self._patience_end()
@@ -208,7 +238,8 @@ class Front:
             sent = self._admitted and (self._dispatched_at is not None or self._end is None)
             outcome = Outcome(self._job.command, "uncertain", failure) if sent else known.outcome_after(self._job, self._env, failure)
         outcome.warnings = [*self._warnings, *(w for w in outcome.warnings if w not in self._warnings)]
-        return report(outcome, self._output, site=self._config.settings.site, said=self._shown)
+        return report(outcome, self._output, site=self._config.settings.site, said=self._shown, terminal=self._terminal, turn=self._turn,
+                      viewer=self._viewer, patience=slug is not None)
 
     def _outcome(self, slug: str | None) -> Outcome:
         end = self._end or {}
@@ -221,10 +252,13 @@ class Front:
         found = files(self._env, copies=CopyFolder.here(lambda text: None))
         if self._id is None:
             return self._read_back(found, end, failure, slug)
+        if slug and self._dispatched_at is None:
+            self._abandon(slug)
         view = None if failure is not None and not self._admitted else found.ledger.view()
         op = view.get(self._id) if view is not None else None
         if op is None:
-            failure = failure or Failure("browser", "the worker ended before the operation was admitted; nothing was sent", "run it again")
+            failure = failure or (self._left(slug) if slug else Failure(
+                "browser", "the worker ended before the operation was admitted; nothing was sent", "run it again"))
             return Outcome(self._job.command, failure.slug, failure)
         said = slug or (end.get("slug") if failure is not None else None) or None
         if failure is not None and op.error is not None and op.error["slug"] == failure.slug:
@@ -245,7 +279,8 @@ class Front:
     def _read_back(self, found: Files, end: dict[str, Any], failure: Failure | None, slug: str | None) -> Outcome:
         if failure is not None or "slug" not in end:
             said = slug or (failure.slug if failure is not None else "browser")
-            failure = failure or (Failure("browser", "the worker ended before it had read the page", "run it again") if not slug else None)
+            failure = failure or (self._left(slug) if slug else Failure("browser", "the worker ended before it had read the page",
+                                                                        "run it again"))
             return Outcome(self._job.command, said, failure)
         view = found.ledger.view()
         op = view.get(end["operation_id"]) if end.get("operation_id") else None
@@ -271,6 +306,23 @@ class Front:
             warnings.append(f"{lost.message}; {lost.hint}")
         return Outcome(self._job.command, said, None, op, block, found.registry.get(conversation_id), log=copied,
                        log_canonical=canonical, warnings=warnings, files=files)
+
+    def _left(self, slug: str) -> Failure:
+        """Why a worker that does not answer is left."""
+        what = {"interrupted": "interrupted", "terminated": "terminated"}.get(slug, "the time to wait is over")
+        return Failure(slug, f"{what}, and the worker (process {self._pid}) does not answer; nothing was sent",
+                       f"kill -CONT {self._pid} wakes one that was stopped, kill {self._pid} ends it; then run it again")
+
+    def _abandon(self, slug: str) -> None:
+        """A worker that has not said its end may wake up later: it must find that nobody waits, before this process says that nothing left.
+        Where even that cannot be recorded (the worker holds the ledger), it is not known."""
+        from gptbridge.flow.custody import Custody, Refused
+
+        w, _ = desk(self._env, purpose="ask-gpt (leaving)")
+        try:
+            Custody(w).abandon(str(self._id), self._epoch, self._left(slug))
+        except Refused:
+            pass  # not admitted yet: when it is, its first step sees that its front is gone
 
     def _bury(self) -> None:
         """The worker died: recover its row now, holding its owner's slot, and say what became of it (FW-04)."""
@@ -306,33 +358,3 @@ class _Handlers:
         for number, handler in self._old.items():
             signal.signal(number, handler)
         signal.set_wakeup_fd(self._old_fd)
-
-
-def report(outcome: Outcome, output: Output, *, site: str = "https://chatgpt.com", said: Collection[str] = (),
-           answer: bool = True) -> int:
-    """Print the end of a command: the answer or the document on standard output, everything else on standard error.
-
-    `said`: lines that were printed already.
-    """
-    terminal = Terminal(quiet=output.quiet)
-    doc = document(outcome, site=site)
-    if output.json:
-        terminal.document(doc)
-    elif doc["ok"] and answer:
-        terminal.answer(doc["answer"] or "")
-    if terminal.broken is not None and terminal.broken.errno != errno.EPIPE:
-        terminal.say(f"ask-gpt: standard output could not be written ({terminal.broken.strerror}); what it was to hold is in the log")
-    if doc["error"] is not None:
-        terminal.error(doc["error"])
-    for one in outcome.files:
-        if one.status == "failed":
-            terminal.say(f"failed: {one.name}: {one.error}")
-        elif f"{one.status}: {one.path}" not in said:
-            terminal.note(f"{one.status}: {one.path}")
-    for warning in outcome.warnings:
-        if f"warning: {warning}" not in said:
-            terminal.note(f"warning: {warning}")
-    for path in (outcome.log, outcome.log_canonical):
-        if path is not None:
-            terminal.note(f"Log: {path}")
-    return int(doc["exit_code"])

@@ -23,6 +23,9 @@ from gptbridge.shell.requests import Request
 UsageError = cast("type[Exception]", typer.BadParameter.__base__)
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output, also on failure.")]
+Events = Annotated[bool, typer.Option("--events", help="For programs: every event as a line of JSON on standard output.")]
+Live = Annotated[bool, typer.Option(
+    "--live", help="For eyes: the text on standard output as it comes. Display only, its form may change; it is no answer to a program.")]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Nothing on standard error but errors and `operation: ID`.")]
 Words = Annotated[list[str] | None, typer.Argument(metavar="[PROMPT...]", show_default=False)]
 OperationId = Annotated[str | None, typer.Option(
@@ -61,11 +64,13 @@ def command_help(name: str) -> str:
 
 @app.command()
 def send(prompt: Words = None, file: Files = None, stdin_name: StdinName = None, operation_id: OperationId = None, again: Again = False,
-         wait: Wait = None, queue_wait: QueueWait = None, json: Json = False, quiet: Quiet = False) -> Request:
+         wait: Wait = None, queue_wait: QueueWait = None, live: Live = False, events: Events = False, json: Json = False,
+         quiet: Quiet = False) -> Request:
     """Send a message that begins a new conversation, and print the answer.
 
     PROMPT: the words, joined by one blank, or a sole `-` for all of standard input. With files it may be left away.
     """
+    _one_way(live, events, json)
     return requests.Send(tuple(prompt or ()), _operation(operation_id), _seconds(wait, "--wait"), _seconds(queue_wait, "--queue-wait"),
                          again, tuple(file or ()), stdin_name)
 
@@ -75,11 +80,12 @@ def resume(words: Annotated[list[str] | None, typer.Argument(metavar="ID|URL|OPE
            last: Annotated[bool, typer.Option("--last", help="The conversation of the newest operation started from this folder; "
                                                              "all words are prompt.")] = False,
            file: Files = None, stdin_name: StdinName = None, operation_id: OperationId = None, again: Again = False, wait: Wait = None,
-           queue_wait: QueueWait = None, json: Json = False, quiet: Quiet = False) -> Request:
+           queue_wait: QueueWait = None, live: Live = False, events: Events = False, json: Json = False, quiet: Quiet = False) -> Request:
     """Send another message into a conversation; without a prompt and files, send nothing and read the answer back.
 
     ID: a conversation's id or at least 8 characters of it. OPERATION without a prompt: the answer to that very message.
     """
+    _one_way(live, events, json)
     given = tuple(words or ())
     if not given and not last:
         raise Failure("usage", "resume needs a conversation; nothing was sent", "ask-gpt resume ID|URL|OPERATION|--last [PROMPT...]")
@@ -91,11 +97,12 @@ def resume(words: Annotated[list[str] | None, typer.Argument(metavar="ID|URL|OPE
 @app.command("download-attachments")
 def download_attachments(reference: Annotated[str, typer.Argument(metavar="ID|URL", show_default=False)],
                          queue_wait: Annotated[str | None, typer.Option(metavar="D", help="Patience for locks (1h).")] = None,
-                         json: Json = False, quiet: Quiet = False) -> Request:
+                         events: Events = False, json: Json = False, quiet: Quiet = False) -> Request:
     """Bring every file that the model made in a conversation to ./ask-gpt/. Sends nothing.
 
     Prints `saved: PATH`, or `present: PATH` for a file that is there already. Exit 33: at least one is missing.
     """
+    _one_way(False, events, json)
     return requests.Download(reference, _seconds(queue_wait, "--queue-wait"))
 
 
@@ -253,6 +260,13 @@ def _operation(text: str | None) -> str | None:
         raise Failure("usage", f"{named(text)} is no operation id (a canonical 26-character upper-case ULID); nothing was sent",
                       "ask-gpt ops list shows the ids")
     return text
+
+
+def _one_way(live: bool, events: bool, json: bool) -> None:
+    given = [name for name, there in (("--live", live), ("--events", events), ("--json", json)) if there]
+    if len(given) > 1:
+        raise Failure("usage", f"{' and '.join(given)} exclude each other; nothing was sent",
+                      "--live is for eyes, --json and --events for programs")
 
 
 def _because(text: str | None) -> str:

@@ -13,7 +13,8 @@ from gptbridge.core.errors import Failure
 from gptbridge.core.ports import World
 from gptbridge.core.registry import Conversation
 from gptbridge.core.result import Outcome
-from gptbridge.shell.front import Front, report
+from gptbridge.shell.ending import report
+from gptbridge.shell.front import Front
 from gptbridge.shell.job import Job
 from gptbridge.shell.terminal import exact, line_text
 

@@ -38,7 +38,10 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """How a command speaks: one JSON line on standard output, and how much on standard error."""
+    """How a command speaks. On standard output: the answer, or one JSON line, or events (NDJSON), or the text as it comes (`live`); at most
+    one of them is given. `quiet`: nothing on standard error but errors and the operation's id."""
 
     json: bool = False
     quiet: bool = False
+    events: bool = False
+    live: bool = False

@@ -19,7 +19,7 @@ from gptbridge.edge.files import replace
 from gptbridge.edge.home import open_home
 from gptbridge.edge.host import Host
 from gptbridge.edge.plain_window import PlainWindow
-from gptbridge.shell import front
+from gptbridge.shell.ending import report
 from gptbridge.shell.job import Output
 from gptbridge.shell.terminal import Terminal
 from gptbridge.shell.wiring import HostClock, browser_settings
@@ -42,7 +42,7 @@ def run(quit: bool, output: Output, *, env: Mapping[str, str] | None = None) -> 
         outcome = Outcome("login", failure.slug, failure)
     except KeyboardInterrupt:
         outcome = Outcome("login", "interrupted", Failure("interrupted", "stopped waiting; the window stays open", "ask-gpt login"))
-    return front.report(outcome, output, answer=False)
+    return report(outcome, output, answer=False)
 
 
 def _sign_in(env: Mapping[str, str], config: Config, terminal: Terminal) -> Session:

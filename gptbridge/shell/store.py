@@ -80,6 +80,17 @@ class Store:
         """For what is only shown: of a damaged ledger what is left, and what is wrong with it."""
         return self.ledger.readable()
 
+    def trouble(self) -> list[str]:
+        """What would stop a send: said by every reading command, since a person may not send for days."""
+        try:
+            failure, torn = self.glimpse.failure, self.glimpse.torn
+        except Failure as unreadable:
+            failure, torn = unreadable, 0
+        said = [f"{failure.message.rstrip('.')}; sending is refused: {failure.hint}"] if failure is not None else []
+        if torn:
+            said.append(f"ledger.jsonl ends in {torn} bytes of an unfinished record; the next writer seals them")
+        return said
+
     @cached_property
     def glimpse(self) -> Glimpse:
         """The same, as far as a list of the newest and a count of the unsettled need it; of a long ledger little is read for that."""

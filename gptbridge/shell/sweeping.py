@@ -11,7 +11,8 @@ from typing import Any
 from gptbridge.core.errors import Failure
 from gptbridge.core.result import Outcome
 from gptbridge.flow.upkeep import age_text
-from gptbridge.shell.front import Front, report
+from gptbridge.shell.ending import report
+from gptbridge.shell.front import Front
 from gptbridge.shell.terminal import exact, line_text
 
 FEW = 5

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from gptbridge.core.errors import Failure
@@ -68,10 +68,38 @@ class Terminal:
         self.tty = _is_terminal(out)
         self._progress = False  # a line that the next one replaces stands there
         self.broken: OSError | None = None
+        self.on_line: Callable[[], None] = lambda: None  # before a line on standard error, where both are one terminal
+
+    @property
+    def moves(self) -> bool:
+        """Standard output is a terminal whose cursor can be moved."""
+        return self.tty and _can_move()
+
+    @property
+    def redraws(self) -> bool:
+        """Likewise standard error."""
+        return _can_move() and _is_terminal(self._err)
+
+    @property
+    def colours(self) -> bool:
+        return self.moves and not os.environ.get("NO_COLOR")
+
+    @property
+    def width(self) -> int:
+        return _size(self._out).columns
+
+    @property
+    def height(self) -> int:
+        return _size(self._out).lines
 
     def put(self, data: bytes) -> None:
         """Bytes as they are, for standard output."""
-        self._end_progress()
+        self.on_line()
+        self.draw(data)
+
+    def draw(self, data: bytes) -> None:
+        """Likewise, of a display that goes on where it ended."""
+        self.wipe()
         if self.broken is None:
             self.broken = _write(self._out, data)
 
@@ -89,22 +117,20 @@ class Terminal:
 
     def say(self, text: str) -> None:
         """A line on standard error, also with `-q`."""
-        self._end_progress()
+        if self.tty and _is_terminal(self._err):
+            self.on_line()
+        self.wipe()
         _write(self._err, exact(_safe(text) + "\n"))
 
     def progress(self, text: str) -> None:
         """A line that the next one replaces, for a person at a terminal; nothing elsewhere, nor with `-q`."""
-        if self.quiet or not _is_terminal(self._err):
+        if self.quiet or not self.redraws:
             return
-        try:
-            width = os.get_terminal_size(self._err).columns or 80
-        except OSError:
-            width = 80
-        line = visible(text, multiline=False)
-        _write(self._err, exact("\r" + line[:max(width - 1, 10)] + "\x1b[K"))
+        _write(self._err, exact("\r" + clipped(visible(text, multiline=False), _size(self._err).columns - 1) + "\x1b[K"))
         self._progress = True
 
-    def _end_progress(self) -> None:
+    def wipe(self) -> None:
+        """Take such a line away."""
         if self._progress:
             self._progress = False
             _write(self._err, b"\r\x1b[K")
@@ -113,6 +139,37 @@ class Terminal:
         """The one error printer: what happened and what is true now, then what to type. Takes a Failure or the document's `error`."""
         message, hint = (error.message, error.hint) if isinstance(error, Failure) else (error["message"], error["hint"])
         self.say(f"ask-gpt: {message}" + "".join(f"\n  {line}" for line in hint.splitlines()))
+
+
+def cells(text: str) -> int:
+    """How many columns of a terminal it takes."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len  # 30 ms: only for text that needs it
+
+    return cell_len(text)
+
+
+def clipped(text: str, width: int) -> str:
+    """As much of one line as fits into that many columns."""
+    width = max(width, 0)
+    if cells(text) <= width:
+        return text
+    while cells(text) >= width and text:
+        text = text[:-max((cells(text) - width) // 2, 1)]
+    return text + "\N{HORIZONTAL ELLIPSIS}" if width else ""
+
+
+def _can_move() -> bool:
+    return os.environ.get("TERM", "dumb") != "dumb"
+
+
+def _size(fd: int) -> os.terminal_size:
+    try:
+        size = os.get_terminal_size(fd)
+    except OSError:
+        size = os.terminal_size((0, 0))
+    return os.terminal_size((size.columns or 80, size.lines or 24))
 
 
 def _is_terminal(fd: int) -> bool:

@@ -46,6 +46,9 @@ class HostClock:
 class Nobody:
     """The Caller of a process that waits for nothing."""
 
+    def keeps_up(self) -> bool:
+        return True
+
     def emit(self, event: Mapping[str, Any]) -> None: ...
 
     def gone(self) -> bool:

@@ -27,6 +27,7 @@ from gptbridge.shell.job import Job
 from gptbridge.shell.wiring import OpenBrowser, leave_browser, world
 
 BACKLOG = 4 * 2**20  # bytes of events that are kept for a front that reads slowly
+UNREAD = 64 * 2**10  # above it text that grows is told later
 LAST_S = 2.0
 
 
@@ -63,6 +64,10 @@ class FrontSocket:
             pass
         except OSError:
             self._gone = True
+
+    def keeps_up(self) -> bool:
+        self._flush()
+        return len(self._unsent) < UNREAD
 
     def gone(self) -> bool:
         self._listen()
@@ -128,6 +133,7 @@ def _work(caller: FrontSocket, job: Job, config: Config, env: Mapping[str, str],
     try:
         w = world(env, config, caller, copies, purpose=f"ask-gpt {job.command}", open_browser=open_browser)
         afterwards.callback(w.ledger.keep)
+        caller.emit({"type": "worker", "epoch": w.owner.epoch})
         if job.command == "sweep":
             return _sweep(w, job)
         if job.command == "bootstrap-registry":

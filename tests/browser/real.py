@@ -174,6 +174,10 @@ class Running:
     def said(self) -> str:
         return _whole(self._err).decode("utf-8")
 
+    def shown(self) -> bytes:
+        """What stands on its standard output so far."""
+        return _whole(self._out)
+
     def kill(self) -> None:
         self.process.kill()
         self.process.wait()

@@ -202,3 +202,35 @@ def test_any_order_of_calls_keeps_the_grammar(calls: list[str]) -> None:
         assert "response_done" in kinds and "meta" in kinds
     order = [PHASES.index(event["phase"]) for event in events]
     assert order == sorted(order)
+
+
+@given(st.lists(REWRITE, max_size=20))
+def test_a_viewer_that_takes_the_events_stands_where_their_maker_stands(rewrites: list[tuple[str, str, str]]) -> None:
+    turn, seen = begun(), TurnState()
+    seen.take({"type": "meta", "phase": "named", "conversation_id": CONVERSATION, "url": URL})
+    texts = Texts("", "")
+    for how, one, two in rewrites:
+        texts = Texts(texts.thinking + one, texts.answer + two) if how == "grow" else Texts(one, two)
+        for event in turn.observe(*texts):
+            seen.take(event)
+        assert (seen.texts, seen.conversation_id) == (turn.texts, turn.conversation_id)
+    for event in [*turn.response_done(*texts), *turn.download("a", "saved", "ask-gpt/a"), *turn.download("a", "present", "ask-gpt/a")]:
+        seen.take(event)
+    assert (seen.phase, seen.texts, seen.saved, seen.url) == (turn.phase, turn.texts, turn.saved, turn.url)
+    for event in turn.error("chat", "no"):
+        seen.take(event)
+    assert seen.ended
+
+
+def test_the_same_row_is_told_once_and_a_next_attempt_again() -> None:
+    turn = TurnState()
+    told = [event["state"] for name in ("queued", "queued", "rejected", "queued", "claimed") for event in turn.state(name)]
+    assert told == ["queued", "rejected", "queued", "claimed"]
+
+
+def test_a_conversation_that_was_known_before_is_a_phase_of_its_own_after_the_send() -> None:
+    turn = TurnState()
+    [event] = turn.named(CONVERSATION, URL)
+    assert event["phase"] == "attaching"
+    turn.submitted()
+    assert turn.named(CONVERSATION, URL) == [] and turn.phase == "named"

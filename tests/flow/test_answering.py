@@ -414,3 +414,39 @@ def test_an_answer_whose_conversation_was_deleted_is_lost(ground: Ground, worker
         look()
         assert ground.ledger_lines() == lines and ground.site.world.reads <= reads + 1, "it is not looked for again"
     assert len(ground.sends) == 1
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_machine_that_slept_reads_what_the_site_has_by_then(ground: Ground, worker: Worker, named: bool) -> None:
+    """A laptop closed for ten hours in the middle of an answer, or before its receipt: nobody's patience is over when it wakes."""
+    ground.on("slow-answer", seconds=1.0)
+    if not named:
+        ground.on("connection-drops", frames=0, times=1)
+    slept = False
+
+    def sleep(event: Mapping[str, Any]) -> None:
+        nonlocal slept
+        if not slept and event["type"] == "answer":
+            slept = True
+            ground.time.sleep(36_000.0)
+
+    def sleep_at_once() -> None:
+        ground.time.sleep(36_000.0)
+    if named:
+        worker.front.says = sleep
+    else:
+        worker.on["sent"] = sleep_at_once
+    op = worker.send("Hello there, words enough for several pieces of an answer")
+    assert (op.state, op.slug, len(ground.sends)) == ("completed", "ok", 1) and (slept or not named)
+
+
+def test_a_reply_that_goes_on_elsewhere_is_shown_as_the_site_has_it(ground: Ground, worker: Worker) -> None:
+    """The stream ends in the middle; what comes after it is read, shown as it grows, and folds to the whole."""
+    from gptbridge.core.turn import fold
+
+    ground.on("connection-drops", frames=12, times=1)
+    ground.on("slow-answer", seconds=3.0)
+    op = worker.send("Hello there, words enough for several pieces of an answer")
+    assert op.state == "completed"
+    deltas = [event for event in worker.front.events if event["type"] in ("thinking", "answer", "replace")]
+    assert fold(deltas).answer == worker.document()["answer"] and len(deltas) > 2

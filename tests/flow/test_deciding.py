@@ -375,3 +375,27 @@ def test_the_home_stays_its_sites_own_after_its_ledger_was_deleted(ground: Groun
     desk = ground.worker()
     desk.world.ledger.accept_loss("deleted")  # type: ignore[attr-defined]
     assert desk.view.site == ground.url
+
+
+def test_a_front_settles_what_its_own_worker_has_not_dispatched_and_nothing_else(ground: Ground) -> None:
+    """Case 42: the worker may wake up later, and must find that nobody waits."""
+    failure = Failure("busy", "the time to wait is over; nothing was sent", "run it again")
+    worker, other = ground.worker(), ground.worker()
+    seen: list[tuple[str, str]] = []
+
+    def leave(epoch: str) -> None:
+        op = other.custody.abandon(worker.op.operation_id, epoch, failure)
+        seen.append((op.state.value, op.sent))
+
+    worker.on["open"] = lambda: leave("0.none")  # another's operation is not touched
+    def leaves() -> None:
+        leave(worker.world.owner.epoch)
+        worker.front.left = True
+
+    worker.on["paste"] = leaves
+    op = worker.send("words that wait")
+    assert seen == [("queued", "no"), ("stopped", "no")]
+    assert (op.state, op.stop, op.slug, op.retry, op.admissible, len(ground.sends)) == ("stopped", "front", "busy", "later", True, 0)
+    late = ground.worker()
+    late.on["sent"] = lambda: seen.append((other.custody.abandon(late.id, late.world.owner.epoch, failure).state.value, ""))
+    assert late.send("words that left").state == "completed" and seen[-1][0] == "dispatched"

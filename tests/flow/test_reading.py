@@ -151,7 +151,7 @@ def test_while_a_worker_holds_the_conversation_it_is_followed_without_its_lock(g
             assert ground.time.boottime - begun <= 11.0
             seen.append((found.slug, len(other.browser.seats)))
     worker.on["click"] = look
-    worker.front.says = lambda event: look() if event["type"] == "meta" and worker.op.state == "accepted" else None
+    worker.front.says = lambda event: look() if event.get("state") == "accepted" else None
     assert worker.send("second words", to=talk).state == "completed"
     assert seen == [("uncertain", 0), ("uncertain", 0), ("still-answering", 0), ("still-answering", 0)]
     assert other.resume(talk).slug == "ok"

@@ -122,6 +122,9 @@ class Front:
             self.events.append(dict(event))
             self.says(event)
 
+    def keeps_up(self) -> bool:
+        return True
+
     def gone(self) -> bool:
         return self.left
 

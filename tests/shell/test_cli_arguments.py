@@ -211,7 +211,7 @@ def test_a_files_name_is_no_prompt_and_no_command() -> None:
     assert slug(arguments.command_line, ["-f", "my notes.md"]) == "usage"
 
 
-@pytest.mark.parametrize("option", ["--model", "--effort", "--live", "--events"])
+@pytest.mark.parametrize("option", ["--model", "--effort"])
 @pytest.mark.parametrize("command", ["send", "resume"])
 def test_what_is_not_there_yet_is_refused(command: str, option: str) -> None:
     assert slug(parse, [command, "x", option, "y"]) == "usage"

@@ -16,6 +16,7 @@ THEMES = {
     "start": "an empty store, and 45,000 ledger lines",
     "rows": "list, ops, search, export at 100,000 and 1,000,000 rows",
     "transcript": "logs of 0.1, 1 and 10 MB, and an 18 MB conversation",
+    "watching": "page text to --live, and an hour's thinking, in a real browser",
     "sends": "warm, cold and first send, and typing, in a real browser",
 }
 
