@@ -82,6 +82,11 @@ class Ledger(Protocol):
         and no record is known to have lost some. Failure("state-corrupt") where that is so."""
         ...
 
+    def settle(self) -> None:
+        """Inside `transact`: every record that it saw, and the ledger's name, are on the disk, whoever wrote them; for what must not
+        outlive them. Failure("state-unwritable")."""
+        ...
+
     def seal(self) -> bool:
         """Close a torn end that a dead writer left, as the next append would; True when there was one."""
         ...

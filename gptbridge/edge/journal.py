@@ -184,6 +184,24 @@ class Journal:
         self._replace(lines)
         return Appended(base + len(lines) - 1, seen.scan.torn_size if seen else 0)
 
+    def settle(self) -> None:
+        """Put on the disk what others wrote, and the file's name: before anything that must not outlive these records. Who wrote them may
+        have been killed just before that, and a power cut then takes the whole file."""
+        if not self._lock.held:
+            raise RuntimeError(f"sync of {self.name} without its lock")
+        seen = self._look()
+        if seen is None or self._safe == (*seen.inode, seen.scan.size):
+            return
+        with self._writing() as dir_fd:
+            fd = self._disk.open(self.name, os.O_RDWR | os.O_APPEND, dir_fd)
+            try:
+                opened = private(self._disk, fd)
+                sync(self._disk, fd)
+                sync(self._disk, dir_fd, folder=True)
+                self._safe = opened.st_dev, opened.st_ino, opened.st_size
+            finally:
+                self._disk.close(fd)
+
     @property
     def sound(self) -> bool:
         """False after a write or an fsync that failed, until an append has made it good."""

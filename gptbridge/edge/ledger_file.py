@@ -117,6 +117,9 @@ class LedgerFile:
                 first = records.first_record(self._site or "", records.rfc3339(self._host.wall()))
                 self._journal.append_all([first], expect=scan.next_seq, despite_damage=True)
 
+    def settle(self) -> None:
+        self._journal.settle()
+
     def reopen(self) -> None:
         self._journal.reopen()
 

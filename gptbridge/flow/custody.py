@@ -112,6 +112,9 @@ class Custody:
                 if not all(w.spool.holds(file.sha256) for file in payload.files):
                     raise Failure("busy", "a sweep dropped the files while they were admitted; nothing was sent", "run it again")
                 spooled = True
+                # Whoever wrote the first record may have been killed before the ledger's name was on the disk: after a power cut the text
+                # would tell of operations in a home whose ledger is gone.
+                w.ledger.settle()
                 w.spool.put(operation_id, encoded(payload.prompt or ""))
                 return [queued]
             full = True
