@@ -31,6 +31,8 @@ class Settings:
     wait: float = 900.0
     give_up: float = 5400.0
     copies: bool = True
+    model: str | None = None
+    effort: str | None = None
 
 
 class Clock(Protocol):
@@ -364,7 +366,8 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class PageFacts:
-    """What the page shows at one moment. `composer` None: no composer there. `conversation_id` None on the home page, never `WEB:`."""
+    """What the page shows at one moment. `composer` None: no composer there. `conversation_id` None on the home page, never `WEB:`.
+    choice: what it writes on its picker of model and effort, in any language: good to see that it changed. notice: what a toast says."""
 
     conversation_id: str | None = None
     composer: str | None = None
@@ -373,6 +376,8 @@ class PageFacts:
     generating: bool = False
     mode: str = "chat"
     temporary: bool = False
+    choice: str = ""
+    notice: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -527,6 +532,12 @@ class Page(Protocol):
 
     def outline(self) -> dict[str, Any]:
         """The page's structure, fit to be kept: no text, no label, no id of a person or conversation, no token (SI-04)."""
+        ...
+
+    def choose(self, model: str | None, effort: str | None) -> None:
+        """Choose them in the page's own picker, by the site's words, and read back that it shows them as chosen. Failures, with what
+        the page says: "bad-input" for what is not offered, "rate-limited" for what is switched off now, "needs-human" for what asks for
+        something else first, "site-changed" for a picker that is not as known or does not keep the choice."""
         ...
 
     def clear(self) -> None:

@@ -223,6 +223,8 @@ def _answer(world: World, conversation: Conversation, stored: Json, body: Json, 
     if failing is not None:
         plan.fail(bool(failing["partial"]))
     asked, effort = body.get("model") or "auto", body.get("thinking_effort")
+    other = world.switches.get("model-substituted") or {}
+    asked, effort = other.get("model") or asked, other.get("effort") or effort
     title = answers.title(prompt) if conversation.data["title"] == "New chat" else None
     model = nodes.MODEL if asked == "auto" else str(asked)
     turn = Turn(world, conversation, stored, plan, model, effort if isinstance(effort, str) else None, title)

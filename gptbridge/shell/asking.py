@@ -35,6 +35,9 @@ def job(request: requests.Send | requests.Resume, store: Store, terminal: Termin
         raise Failure("usage", "--operation-id names a message, and there is none; nothing was sent", "give a prompt, or leave it away")
     if request.again and not sends:
         raise Failure("usage", "--again goes with a message, and there is none; nothing was sent", "give a prompt, or leave it away")
+    if (request.model is not None or request.effort is not None) and not sends:
+        raise Failure("usage", "--model and --effort go with a message, and there is none; nothing was sent",
+                      "give a prompt, or leave them away")
     if request.words and not request.files and all(not word for word in request.words):
         raise _empty()
     _check_files(request)
@@ -50,7 +53,7 @@ def job(request: requests.Send | requests.Resume, store: Store, terminal: Termin
     files = _opened(request)
     prompt = _prompt(request.words, empty=bool(files)) if request.words else None
     return Job(kind, prompt, conversation_id, operation_ref, request.operation_id, request.wait, request.queue_wait,  # type: ignore[arg-type]
-               request.again, files=files)
+               request.again, files=files, model=request.model, effort=request.effort)
 
 
 def _check_files(request: requests.Send | requests.Resume) -> None:

@@ -14,7 +14,7 @@ import typer
 
 from gptbridge.core.errors import Failure
 from gptbridge.core.lifecycle import State
-from gptbridge.core.operation import is_operation_id
+from gptbridge.core.operation import choice, is_operation_id
 from gptbridge.shell import requests
 from gptbridge.shell.arguments import COMMANDS, PROGRAM, duration, moment, named, nearest
 from gptbridge.shell.requests import Request
@@ -35,6 +35,10 @@ Files = Annotated[list[str] | None, typer.Option(
     "-f", "--file", metavar="FILE", show_default=False, help="Send this file with it; up to 10 times. `-` is standard input.")]
 StdinName = Annotated[str | None, typer.Option("--stdin-name", metavar="NAME", help="What the file of `-f -` is called (stdin.txt).")]
 QueueWait = Annotated[str | None, typer.Option(metavar="D", help="Patience before it: locks, line and gap (1h).")]
+
+Model = Annotated[str | None, typer.Option(
+    metavar="M", help="The site's word for it, like gpt-5-5-thinking. Verified, or nothing is sent. '': as the page has it.")]
+Effort = Annotated[str | None, typer.Option(metavar="L", help="How long it may think, in the site's word, like extended. Likewise.")]
 
 LONGEST_REASON = 1000
 
@@ -60,22 +64,24 @@ def command_help(name: str) -> str:
 
 
 @app.command()
-def send(prompt: Words = None, file: Files = None, stdin_name: StdinName = None, operation_id: OperationId = None, again: Again = False,
-         wait: Wait = None, queue_wait: QueueWait = None, json: Json = False, quiet: Quiet = False) -> Request:
+def send(prompt: Words = None, file: Files = None, stdin_name: StdinName = None, model: Model = None, effort: Effort = None,
+         operation_id: OperationId = None, again: Again = False, wait: Wait = None, queue_wait: QueueWait = None,
+         json: Json = False, quiet: Quiet = False) -> Request:
     """Send a message that begins a new conversation, and print the answer.
 
     PROMPT: the words, joined by one blank, or a sole `-` for all of standard input. With files it may be left away.
     """
     return requests.Send(tuple(prompt or ()), _operation(operation_id), _seconds(wait, "--wait"), _seconds(queue_wait, "--queue-wait"),
-                         again, tuple(file or ()), stdin_name)
+                         again, tuple(file or ()), stdin_name, _choice(model, "--model"), _choice(effort, "--effort"))
 
 
 @app.command()
 def resume(words: Annotated[list[str] | None, typer.Argument(metavar="ID|URL|OPERATION [PROMPT...]", show_default=False)] = None,
            last: Annotated[bool, typer.Option("--last", help="The conversation of the newest operation started from this folder; "
                                                              "all words are prompt.")] = False,
-           file: Files = None, stdin_name: StdinName = None, operation_id: OperationId = None, again: Again = False, wait: Wait = None,
-           queue_wait: QueueWait = None, json: Json = False, quiet: Quiet = False) -> Request:
+           file: Files = None, stdin_name: StdinName = None, model: Model = None, effort: Effort = None,
+           operation_id: OperationId = None, again: Again = False, wait: Wait = None, queue_wait: QueueWait = None,
+           json: Json = False, quiet: Quiet = False) -> Request:
     """Send another message into a conversation; without a prompt and files, send nothing and read the answer back.
 
     ID: a conversation's id or at least 8 characters of it. OPERATION without a prompt: the answer to that very message.
@@ -85,7 +91,8 @@ def resume(words: Annotated[list[str] | None, typer.Argument(metavar="ID|URL|OPE
         raise Failure("usage", "resume needs a conversation; nothing was sent", "ask-gpt resume ID|URL|OPERATION|--last [PROMPT...]")
     first = None if last else given[0]
     return requests.Resume(given if last else given[1:], _operation(operation_id), _seconds(wait, "--wait"),
-                           _seconds(queue_wait, "--queue-wait"), first, again, tuple(file or ()), stdin_name)
+                           _seconds(queue_wait, "--queue-wait"), first, again, tuple(file or ()), stdin_name,
+                           _choice(model, "--model"), _choice(effort, "--effort"))
 
 
 @app.command("download-attachments")
@@ -261,6 +268,14 @@ def _because(text: str | None) -> str:
     if len(text) > LONGEST_REASON:
         raise Failure("usage", f"--because: more than {LONGEST_REASON} characters; nothing was done", "give a shorter reason")
     return text.strip()
+
+
+def _choice(text: str | None, option: str) -> str | None:
+    try:
+        return None if text is None else choice(text)
+    except ValueError:
+        raise Failure("usage", f"{option}: {named(text or '')} is no word as the site writes it; nothing was sent",
+                      f"{option} {'gpt-5-5-thinking' if option == '--model' else 'extended'}") from None
 
 
 def _seconds(text: str | None, option: str) -> float | None:
