@@ -33,6 +33,8 @@ def note(world: World, send: Send, body: bytes) -> None:
         with world.lock:
             if isinstance(value, dict) and isinstance(value.get("conversation_id"), str):
                 send.conversation_id = value["conversation_id"]
+            if isinstance(value, dict):
+                send.model, send.effort = (value[key] if isinstance(value.get(key), str) else None for key in ("model", "thinking_effort"))
             for item in listed if isinstance(listed, list) else []:
                 if isinstance(item, dict) and _role(item) == "user":
                     send.message_id = item["id"] if isinstance(item.get("id"), str) else None

@@ -343,7 +343,7 @@ def test_the_short_form_of_help(line: Line) -> None:
 
 def test_what_is_not_there_yet_is_not_listed(line: Line) -> None:
     pages = [line("--help")[1], *(line(command, "--help")[1] for command in COMMANDS)]
-    for word in ("--model", "--effort", "--live", "--events",
+    for word in ("--live", "--events",
                  "serve ", "mcp", "--install-completion"):
         assert not any(word in page.replace("practice site, serve", "") for page in pages if word != "serve "), word
 
