@@ -43,7 +43,7 @@ Effort = Annotated[str | None, typer.Option(metavar="L", help="How long it may t
 LONGEST_REASON = 1000
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=False,
-                  context_settings={"max_content_width": 100, "help_option_names": ["-h", "--help"]})
+                  context_settings={"max_content_width": 80, "help_option_names": ["-h", "--help"]})
 
 
 def parse(line: list[str]) -> Request:
