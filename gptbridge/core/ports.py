@@ -256,6 +256,10 @@ class Strays(Protocol):
         """One file of the home itself that a person has given up; under the lock under which it is written."""
         ...
 
+    def set_aside_foreign(self, name: str) -> Stray | None:
+        """Likewise where a link, a folder or a pipe stands at the name of a file of the home; None where it does not."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Saved:

@@ -127,6 +127,7 @@ def test_standard_input_that_is_no_prompt(line: Line, typed: Callable[[bytes], N
 def test_an_empty_prompt_is_no_prompt(line: Line, words: list[str]) -> None:
     found = line.document(*words)
     assert (found["exit_code"], found["sent"], found["retry"]) == (2, "no", "after-fix")
+    assert ("leave the prompt away" in found["error"]["hint"]) == (words[0] == "resume" and words[-1] == "")
     assert not line.jobs
 
 
