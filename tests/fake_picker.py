@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -28,23 +27,20 @@ class FakePicker:
         self._open: str | None = None  # "models", or the model whose efforts are shown
         self._dialogs: list[str] = []
         self._pointed: float | None = None
-        self._before: tuple[float, str, str] | None = None
+        self._before: tuple[str, str] | None = None
 
     @property
     def label(self) -> str:
-        self._revert()
         return f"{self.model} {self.effort}"
 
     def asked(self) -> tuple[str, str, str | None]:
         """(model, effort) of the next request, and what the page says about that."""
-        self._revert()
         other = self._scenarios().get("model-replaced")
         if other is None:
             return self.model, self.effort, None
         return other["model"] or self.model, other["effort"] or self.effort, other["notice"]
 
     def shown(self) -> dict[str, Any]:
-        self._revert()
         rows: list[dict[str, Any]] = []
         if self._open == "models":
             for one in self._models():
@@ -87,14 +83,14 @@ class FakePicker:
             self.model, self.effort = model, self.effort if self.effort in words else "standard"
         if effort is not None:
             self.effort = effort
-        reverts = self._scenarios().get("picker-reverts")
-        if reverts is not None:
-            self._before = (time.monotonic() + float(reverts["seconds"]), *before)
+        reverts = self._scenarios().get("picker-reverts", {}).get("at")
+        if reverts == "choice":
+            self.model, self.effort = before
+        self._before = before if reverts == "paste" else None
 
-    def _revert(self) -> None:
-        if self._before is not None and time.monotonic() >= self._before[0]:
-            _, self.model, self.effort = self._before
-            self._before = None
+    def pasted(self) -> None:
+        if self._before is not None:
+            (self.model, self.effort), self._before = self._before, None
 
     def _toggle(self) -> None:
         assert not self._dialogs, "a dialog lies over the page"

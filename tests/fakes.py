@@ -275,6 +275,7 @@ class FakeSession:
                     "retryAfter": reply.getheader("retry-after"), "text": data.decode("utf-8")}
 
     def _do_paste(self, text: str) -> bool:
+        self.picker.pasted()
         for at in range(0, len(text), PIECE):
             self._insert(text[at:at + PIECE], pasted=True)
         return True

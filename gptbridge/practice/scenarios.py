@@ -161,7 +161,7 @@ SCENARIOS: dict[str, Scenario] = _table(
              {"what": "gpt-5-5-pro", "notice": "Limit reached. Try again after 7:30 PM."}),
     Scenario("picker-locked", "page", "pressing a model or effort only opens a dialog",
              {"what": "gpt-5-5-pro", "notice": "Upgrade your plan to use this."}),
-    Scenario("picker-reverts", "page", "the picker takes a choice back after so long", {"seconds": 0.5}),
+    Scenario("picker-reverts", "page", "the picker takes a choice back, at once or when something is pasted", {"at": "choice"}),
     Scenario("renamed", "page", "these words (attributes, classes, whole values) are called x-... in the page", {"what": ""}),
     Scenario("turn-tag", "page", "a turn is another kind of element: article, div", {"tag": "div"}),
     Scenario("gen2", "page", "the page's second generation of hooks"),

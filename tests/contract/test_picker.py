@@ -6,7 +6,6 @@ import pytest
 
 from gptbridge.core.errors import Failure
 from tests.contract.conftest import Pair, Window
-from tests.contract.test_page_and_gate import until
 
 
 def refused(window: Window, model: str | None, effort: str | None = None) -> Failure:
@@ -79,15 +78,16 @@ def test_a_picker_that_lacks_what_the_site_offers(window: Window, what: str) -> 
 
 
 def test_a_picker_that_takes_a_choice_back(window: Window) -> None:
-    window.on("picker-reverts", seconds=0)
+    window.on("picker-reverts", at="choice")
     assert refused(window.at(), "gpt-5-5-pro").slug == "site-changed"
 
 
 def test_a_choice_that_is_taken_back_later_shows(window: Window) -> None:
-    window.on("picker-reverts", seconds=1)
+    window.on("picker-reverts", at="paste")
     window.at().page.choose("gpt-5-5-pro", None)
     chosen = window.page.facts().choice
-    assert until(lambda: window.page.facts().choice != chosen)
+    window.page.type("Hello")
+    assert window.page.facts().choice != chosen
 
 
 def test_another_model_than_chosen_is_in_the_request_and_the_page_says_so(window: Window) -> None:

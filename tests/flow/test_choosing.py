@@ -51,10 +51,7 @@ def test_what_cannot_be_chosen_is_refused_before_the_click_and_may_be_sent_later
 
 
 def test_a_page_that_drops_the_choice_while_it_is_typed_is_not_pressed(ground: Ground, worker: Worker) -> None:
-    def drop() -> None:
-        worker.seat.session.picker.model = "gpt-5-5"
-
-    worker.on["paste"] = drop
+    ground.on("picker-reverts", at="paste")
     op = refused(worker, **PRO)
     assert op.slug == "site-changed" and "did not keep the model" in str(op.error) and ground.clicks == 0
 

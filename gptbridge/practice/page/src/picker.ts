@@ -1,6 +1,6 @@
 // Which model and effort the next send asks for, and the menus in which a person chooses them.
 import { h, icon } from "./dom";
-import { api, call, parameter, scenario } from "./net";
+import { api, call, scenario } from "./net";
 import { Item, inform, menu, toast } from "./overlays";
 import { t } from "./strings";
 
@@ -63,7 +63,10 @@ export class Picker {
     const before: [Model, string] = [this.model, this.effort];
     [this.model, this.effort] = [model, model.thinking_efforts.some((one) => one.thinking_effort === effort) ? effort : "standard"];
     this.show();
-    if (scenario("picker-reverts")) setTimeout(() => { [this.model, this.effort] = before; this.show(); }, parameter("picker-reverts", "seconds", 0.5) * 1000);
+    const reverts = scenario("picker-reverts");
+    const revert = (): void => { [this.model, this.effort] = before; this.show(); };
+    if (reverts?.at === "paste") document.addEventListener("paste", revert, { once: true });
+    else if (reverts) revert();
   }
 }
 
