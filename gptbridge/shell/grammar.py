@@ -8,7 +8,7 @@ Raises `Failure("usage")`.
 from __future__ import annotations
 
 import time
-from typing import Annotated, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 import typer
 
@@ -55,10 +55,14 @@ def parse(line: list[str]) -> Request:
         raise Failure("usage", f"{said[:1].lower()}{said[1:]}; nothing was sent", f"{PROGRAM} {line[0]} --help") from error
 
 
+def command_of(name: str) -> Any:
+    """The parser's own account of a command."""
+    return typer.main.get_command(app).commands[name]  # type: ignore[attr-defined]
+
+
 def command_help(name: str) -> str:
     """What `ask-gpt NAME --help` says."""
-    group = typer.main.get_command(app)
-    command = group.commands[name]  # type: ignore[attr-defined]
+    command = command_of(name)
     context = command.make_context(f"{PROGRAM} {name}", [], resilient_parsing=True)
     return str(command.get_help(context)).rstrip("\n") + "\n"
 
