@@ -15,8 +15,7 @@ const EN = {
   tooManyText: "You are making requests too quickly. To protect your data, access to your conversations is limited for a few minutes.",
   history: "Chat history", noChats: "Your conversations will appear here.", untitled: "New chat", guestNote: "Log in to get answers based on saved chats.",
   askGpt: "Ask ChatGPT", stopShort: "Stop", addPhotos: "Attach photos or videos", preview: "Preview file",
-  selectModel: "Select ChatGPT model", effort: "Thinking effort", power: "Power", effortOf: "{0}, {1} of {2}.", latest: "Latest",
-  instant: "Instant", medium: "Medium", high: "High", xhigh: "Extra High", pro: "Pro",
+  selectModel: "Select ChatGPT model", effort: "Thinking effort", power: "Power", effortOf: "{0}, {1} of {2}.", effortStandard: "Standard", effortExtended: "Extended",
   close: "Close", renamePrompt: "New name", networkError: "A network error occurred.", imageAlt: "Generated image", interrupted: "You stopped this response", noVoice: "The practice site has no voice.",
 };
 type Key = keyof typeof EN;
@@ -36,8 +35,7 @@ const DE: Record<Key, string> = {
   tooManyText: "Du stellst zu schnell Anfragen. Zum Schutz deiner Daten ist der Zugriff auf deine Unterhaltungen für einige Minuten eingeschränkt.",
   history: "Chatverlauf", noChats: "Deine Unterhaltungen erscheinen hier.", untitled: "Neuer Chat", guestNote: "Melde dich an, um Antworten aus gespeicherten Chats zu erhalten.",
   askGpt: "ChatGPT fragen", stopShort: "Anhalten", addPhotos: "Fotos oder Videos anhängen", preview: "Dateivorschau",
-  selectModel: "ChatGPT-Modell auswählen", effort: "Denkaufwand", power: "Leistung", effortOf: "{0}, {1} von {2}.", latest: "Neueste",
-  instant: "Sofort", medium: "Mittel", high: "Hoch", xhigh: "Sehr hoch", pro: "Pro",
+  selectModel: "ChatGPT-Modell auswählen", effort: "Denkaufwand", power: "Leistung", effortOf: "{0}, {1} von {2}.", effortStandard: "Standard", effortExtended: "Erweitert",
   close: "Schließen", renamePrompt: "Neuer Name", networkError: "Ein Netzwerkfehler ist aufgetreten.", imageAlt: "Generiertes Bild", interrupted: "Du hast diese Antwort angehalten", noVoice: "Die Übungsseite hat keine Sprachfunktion.",
 };
 
@@ -57,8 +55,7 @@ const ES: Record<Key, string> = {
   tooManyText: "Haces solicitudes demasiado rápido. Para proteger tus datos, el acceso a tus conversaciones queda limitado unos minutos.",
   history: "Historial de chats", noChats: "Aquí aparecerán tus conversaciones.", untitled: "Nuevo chat", guestNote: "Inicia sesión para obtener respuestas basadas en tus chats.",
   askGpt: "Pregunta a ChatGPT", stopShort: "Detener", addPhotos: "Adjuntar fotos o vídeos", preview: "Vista previa del archivo",
-  selectModel: "Seleccionar modelo de ChatGPT", effort: "Esfuerzo de razonamiento", power: "Potencia", effortOf: "{0}, {1} de {2}.", latest: "Más reciente",
-  instant: "Al instante", medium: "Medio", high: "Alto", xhigh: "Muy alto", pro: "Pro",
+  selectModel: "Seleccionar modelo de ChatGPT", effort: "Esfuerzo de razonamiento", power: "Potencia", effortOf: "{0}, {1} de {2}.", effortStandard: "Estándar", effortExtended: "Ampliado",
   close: "Cerrar", renamePrompt: "Nombre nuevo", networkError: "Se produjo un error de red.", imageAlt: "Imagen generada (Generated image)", interrupted: "Detuviste esta respuesta", noVoice: "El sitio de práctica no tiene voz.",
 };
 
