@@ -55,8 +55,8 @@ class FakePicker:
                 label = f"<{word[::-1]}>" if translated and word != "standard" else effort["full_label"]
                 rows.append(self._row(word, label, word == self.effort, len(rows), effort=word) | {"slug": None, "efforts": None})
         lacking = self._scenarios().get("picker-lacks", {}).get("what")
-        return {"button": Press(self._toggle), "options": [row for row in rows if row["labels"][-1] != lacking], "slider": None,
-                "dialogs": list(self._dialogs)}
+        return {"button": Press(self._toggle), "more": None, "slider": None, "dialogs": list(self._dialogs),
+                "options": [row for row in rows if row["labels"][-1] != lacking]}
 
     def _row(self, what: str, label: str, checked: bool, number: int, **chosen: str) -> dict[str, Any]:
         scenarios, place = self._scenarios(), [100.0, number * ROW]

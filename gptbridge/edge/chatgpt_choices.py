@@ -32,9 +32,11 @@ class Switch:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """`picker()` of chatgpt.js. place: (least, now, greatest) of the slider."""
+    """`picker()` of chatgpt.js. button: what opens it. more: what shows its models, where they are not to be seen yet. place: (least, now,
+    greatest) of the slider."""
 
     button: Any
+    more: Any
     models: tuple[Switch, ...]
     efforts: tuple[Switch, ...]
     slider: Switch | None
@@ -44,6 +46,10 @@ class Shown:
     @property
     def switches(self) -> tuple[Switch, ...]:
         return (*self.models, *self.efforts, *((self.slider,) if self.slider is not None else ()))
+
+    @property
+    def is_open(self) -> bool:
+        return bool(self.switches) or self.more is not None
 
     @property
     def notices(self) -> list[str]:
@@ -94,7 +100,7 @@ def read_shown(said: Mapping[str, Any]) -> Shown:
     slider = said["slider"]
     place = (int(slider["min"]), int(slider["now"]), int(slider["max"])) if slider else (0, 0, 0)
     models, efforts = (tuple(row for kind, row in rows if kind == wanted) for wanted in ("model", "effort"))
-    return Shown(said["button"], models, efforts, switch(slider) if slider else None, place, tuple(said["dialogs"]))
+    return Shown(said["button"], said["more"], models, efforts, switch(slider) if slider else None, place, tuple(said["dialogs"]))
 
 
 def same(label: str, texts: Sequence[str]) -> bool:

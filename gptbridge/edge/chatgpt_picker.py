@@ -63,12 +63,19 @@ class _Picker:
     # The model
 
     def take_model(self, slug: str) -> None:
-        row = self._model_row(self._opened(), slug)
+        row = self._model_row(self._models(), slug)
         if row.checked:
             return
         self._pressed(row, f"model {slug}")
-        if not self._model_row(self._opened(), slug).checked:
+        if not self._model_row(self._models(), slug).checked:
             raise _kept_not(f"model {slug}")
+
+    def _models(self) -> Shown:
+        shown = self._opened()
+        if not shown.models and shown.more is not None:
+            self._hands.press(shown.more)
+            shown = self._until(lambda now: bool(now.models), OPEN_S, "the page's picker did not show its models")
+        return shown
 
     def _model_row(self, shown: Shown, slug: str) -> Switch:
         found = [row for row in shown.models if row.slug == slug]
@@ -86,11 +93,14 @@ class _Picker:
     # The effort
 
     def take_effort(self, word: str, model: str | None) -> None:
-        shown = self._opened()
+        shown = self._models()
         offer = self._current(shown, model)
         if word not in offer.words:
             raise Failure("bad-input", f"model {offer.slug} has no effort {word}; nothing was sent",
                           _one_of("it has", offer.words) if offer.words else "leave --effort away, or ask for another model")
+        if not any(row.checked and row.efforts is not None for row in shown.models):
+            self.close()  # they may stand beside the models, not behind one of them
+            shown = self._opened()
         if shown.slider is not None:
             self._slide(word, offer)
         else:
@@ -102,7 +112,7 @@ class _Picker:
                 raise _kept_not(f"effort {word}")
         if model is not None:  # the choice of an effort may take the model with it
             self.close()
-            if not self._model_row(self._opened(), model).checked:
+            if not self._model_row(self._models(), model).checked:
                 raise _kept_not(f"model {model}")
 
     def _current(self, shown: Shown, model: str | None) -> Offer:
@@ -162,11 +172,11 @@ class _Picker:
 
     def _opened(self) -> Shown:
         shown = self._look()
-        if not shown.switches:
+        if not shown.is_open:
             if shown.button is None:
                 raise Failure("site-changed", "the page shows no picker of model and effort; nothing was sent", LOOK_AT_PAGE)
             self._hands.press(shown.button)
-        return self._until(lambda now: bool(now.switches), OPEN_S, "the page's picker of model and effort did not open")
+        return self._until(lambda now: now.is_open, OPEN_S, "the page's picker of model and effort did not open")
 
     def _pressed(self, row: Switch, what: str) -> None:
         """One press on a row that may be pressed; then its menu is gone, or it shows as chosen."""
@@ -176,7 +186,7 @@ class _Picker:
         self._hands.press(row.element)
 
         def settled(shown: Shown) -> bool:
-            return not shown.switches or shown.dialogs != before or any(one.checked for one in shown.switches if one.at == row.at)
+            return not shown.is_open or shown.dialogs != before or any(one.checked for one in shown.switches if one.at == row.at)
 
         shown = self._until(settled, TAKEN_S, f"the page did not take {what}")
         asked = [text for text in shown.dialogs if text not in before]
@@ -194,7 +204,7 @@ class _Picker:
     def close(self) -> None:
         """Every menu; the focus is in the innermost."""
         for _ in range(4):
-            if not self._look().switches:
+            if not self._look().is_open:
                 return
             self._hands.key("Escape")
             self._hands.pause(POLL_S)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -153,6 +154,30 @@ def test_menus_open_when_the_pointer_goes_down(second: Second) -> None:
     second.gone("[role=menu]")
     plus.send_keys(Keys.ENTER)
     second.wait("[role=menuitem]")
+
+
+def test_model_and_effort_by_the_composers_own_picker(second: Second) -> None:
+    second.open(localised={"language": "de"}).js(
+        "window.bodies = []; const real = fetch;"
+        "window.fetch = (url, init) => { if (/f\\/conversation$/.test(url)) bodies.push(init.body); "
+        "return real(url, init); }")
+    trigger = second.one("form [data-codex-intelligence-trigger][aria-haspopup=menu]")
+    trigger.click()
+    second.wait("[data-model-picker-view=simple] [data-model-picker-view-toggle]").click()
+    assert not second.one("[data-model-picker-view=simple]").is_displayed()
+    second.all("[data-model-picker-view=advanced] [role=menuitemradio]")[1].click()
+    second.gone("[role=menu]")
+    trigger.click()
+    second.wait("[data-reasoning-slider]").send_keys(Keys.ARROW_RIGHT)
+    slider = second.one("[data-reasoning-slider] [role=slider]")
+    assert (slider.get_attribute("aria-valuenow"), slider.get_attribute("aria-valuemax")) == ("1", "1")
+    second.driver.switch_to.active_element.send_keys(Keys.ESCAPE)
+    second.gone("[role=menu]")
+    assert "Erweitert" in trigger.text and trigger.get_attribute("data-selected-reasoning-effort") == "extended"
+    second.ask("think of it")
+    second.answered()
+    body = json.loads(second.js("return bodies[0]"))
+    assert (body["model"], body["thinking_effort"]) == ("gpt-5-5-thinking", "extended")
 
 
 def test_the_sidebar_has_rows_instead_of_links(second: Second) -> None:

@@ -1,4 +1,5 @@
 // The page's header: model, Chat or Work, sharing, signing in.
+import { Choosing } from "./choosing";
 import { copyText, h, icon, iconButton } from "./dom";
 import { isSecond, names } from "./generation";
 import { scenario, whoami } from "./net";
@@ -28,9 +29,13 @@ export class Header {
     this.show(false);
   }
 
-  /** What the next send is to be made with. */
-  choice(): { model: string; effort: string; mode: string } {
-    return { ...this.picker.choice(), mode: this.work ? "work_assistant" : "primary_assistant" };
+  /** In which mode the next send is to be made. */
+  choice(): { mode: string } {
+    return { mode: this.work ? "work_assistant" : "primary_assistant" };
+  }
+
+  get choosing(): Choosing {
+    return this.picker.choosing;
   }
 
   get work(): boolean {

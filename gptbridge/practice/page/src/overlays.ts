@@ -17,20 +17,26 @@ export function toast(text: string, kind: "info" | "error" = "info", seconds = 6
 
 export interface Item { label: string; icon?: string; checked?: boolean; testid?: string; danger?: boolean; off?: string; more?: Omit<Item, "more">; run: () => void }
 
-/** The row of a menu; `off` is why it cannot be pressed, told to whoever points there. */
-function menuItem(item: Item, close: () => void): HTMLElement {
-  const off = item.off !== undefined;
+/** The same row, switched off where `off` says why, which is told to whoever points there. */
+export function whyOff<T extends HTMLElement>(row: T, off: string | undefined): T {
+  if (off === undefined) return row;
   const note = `why-${crypto.randomUUID()}`;
-  const row = h("button", {
+  row.setAttribute("aria-disabled", "true");
+  row.dataset.disabled = "";
+  row.addEventListener("pointerenter", () => {
+    if (document.getElementById(note)) return;
+    row.setAttribute("aria-describedby", note);
+    row.append(h("span", { role: "tooltip", id: note, class: "muted" }, off));
+  });
+  return row;
+}
+
+function menuItem(item: Item, close: () => void): HTMLElement {
+  const row = whyOff(h("button", {
     type: "button", role: item.checked === undefined ? "menuitem" : "menuitemradio", "aria-checked": item.checked === undefined ? null : String(item.checked),
-    "data-testid": item.testid, "data-model-picker-thinking-effort-menu-item": item.more ? "true" : null, "aria-disabled": off ? "true" : null, "data-disabled": off,
-    class: item.danger ? "menu-item text-error" : "menu-item", click: () => { if (!off) { close(); item.run(); } },
-    pointerenter: () => {
-      if (!off || document.getElementById(note)) return;
-      row.setAttribute("aria-describedby", note);
-      row.append(h("span", { role: "tooltip", id: note, class: "muted" }, item.off));
-    },
-  }, item.icon ? icon(item.icon, 18) : null, h("span", { class: "menu-label" }, item.label), item.checked ? icon("check", 16) : null);
+    "data-testid": item.testid, "data-model-picker-thinking-effort-menu-item": item.more ? "true" : null,
+    class: item.danger ? "menu-item text-error" : "menu-item", click: () => { if (item.off === undefined) { close(); item.run(); } },
+  }, item.icon ? icon(item.icon, 18) : null, h("span", { class: "menu-label" }, item.label), item.checked ? icon("check", 16) : null), item.off);
   const more = item.more;
   return more ? h("div", { class: "menu-row", "data-model-picker-thinking-effort-row": "true" }, row, h("button", {
     type: "button", class: "icon-btn", "aria-label": more.label, "data-testid": more.testid, "aria-haspopup": "menu", "data-model-picker-thinking-effort-action": "true",
