@@ -41,6 +41,11 @@ bench: ## what things cost here, next to what they could: all, or ONLY=durable, 
 	@tools/install-python-packages
 	@exec $(BIN)/python tools/bench $(if $(ONLY),--only $(ONLY))
 
+refusals: ## what ask-gpt does at each no of the page and each change of it: exit code, requests, answers (ONLY=words of rows)
+	@tools/install-system-packages browser
+	@tools/install-python-packages
+	@PYTHONPATH=. exec $(BIN)/python tools/refusals.py $(ONLY)
+
 logs-example: ## make the specimens in logs-example/ anew, from real runs
 	@tools/install-system-packages browser
 	@tools/install-python-packages
@@ -54,4 +59,4 @@ clean: ## remove what setup and the tools made in this folder
 	rm -rf .venv .make build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find gptbridge tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
 
-.PHONY: help setup demo test test-fake lint soak bench logs-example states clean
+.PHONY: help setup demo test test-fake lint soak bench refusals logs-example states clean

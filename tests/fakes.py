@@ -160,14 +160,17 @@ class FakeSession:
         page, scenarios = self.page, self._scenarios()
         named = page.path.removeprefix("/c/") if page.path.startswith("/c/") else None
         challenge, signed_out = "challenge" in scenarios, "signed-out" in scenarios
+        asks = "tool-approval" in scenarios and self.gate.answering
         return {"path": page.path, "named": named, "title": "Just a moment..." if challenge else "Practice", "loaded": "complete",
                 "editor": not challenge and page.path != "blank", "text": None if challenge else page.text,
                 "chips": self._chips(), "sendable": self._sendable(),
                 "ready": not challenge and page.path != "blank", "strange": False, "turns": 2 * len(page.users),
                 "newest": page.users[-1] if page.users else None, "generating": self.gate.answering, "work": "work-mode" in scenarios,
                 "temporary": False, "login": signed_out, "challenge": challenge,
-                "dialog": ["Too many requests"] if "throttled" in scenarios else [], "toast": [page.toast] if page.toast else [],
-                "choice": self.picker.label}
+                "dialog": ["Too many requests"] if "throttled" in scenarios else ["?"] if asks else [],
+                "toast": [page.toast] if page.toast else [], "covered": asks or "throttled" in scenarios or "dialog" in scenarios,
+                "tools": int("tool-pill" in scenarios), "locked": False,
+                "heldBack": "cap-notice" in scenarios, "choice": self.picker.label}
 
     def _do_picker(self) -> dict[str, Any]:
         return self.picker.shown()

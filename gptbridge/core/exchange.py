@@ -23,6 +23,9 @@ State = Literal["completed", "answering", "stopped", "failed", "empty", "incompl
 _NEW_ERA = 1751328000.0  # 2025-07-01: from here on a message without `channel` is no proof of an old, dead reply
 
 
+FILTERED = "the site's content filter ended this reply"
+
+
 @dataclass(frozen=True, slots=True)
 class SiteTurn:
     """A prompt and its answer, as the JSON has them at this moment.
@@ -37,7 +40,7 @@ class SiteTurn:
     completed  there is an answer, nothing says that more comes
     answering  the newest turn, and its last node is unfinished or asks for more
     stopped    interrupted in the page; also an old `in_progress` that nobody will ever finish
-    failed     the last node is an error; `error` says which
+    failed     the last node is an error, or cut off by the site's content filter; `error` says which
     empty      no answer node at all (answer None), or an end without words and files (answer "")
     incomplete cut off: by length, or after a tool call that nothing followed
     """
@@ -111,7 +114,9 @@ def _state(shown: Sequence[Node], *, live: bool, busy: bool, said: bool) -> Stat
         return "completed"
     if last.status == "in_progress":
         return "answering" if live else "stopped"
-    if last.status == "finished_partial_completion" or last.finish in ("max_tokens", "max_length", "content_filter"):
+    if last.finish == "content_filter":
+        return "failed"
+    if last.status == "finished_partial_completion" or last.finish in ("max_tokens", "max_length"):
         return "incomplete"
     end = replies[-1] if replies and last.role == "tool" and replies[-1].end_turn is True else last
     if content.is_answer(end) and end.channel in (None, "final") and end.end_turn is not False:
@@ -184,7 +189,7 @@ def turn_of(user: Node | None, below: Sequence[Node], *, live: bool, busy: bool)
         attachments=tuple(content.attachments(user)) if user else (),
         artifacts=tuple(files),
         parent_id=nodes[0].parent,
-        error=content.error_text(last_error) if last_error else None,
+        error=content.error_text(last_error) if last_error else FILTERED if state == "failed" else None,
         workings=workings(shown),
     )
 

@@ -380,6 +380,8 @@ class PageFacts:
     generating: bool = False
     mode: str = "chat"
     temporary: bool = False
+    tools: int = 0  # switched on in the composer
+    covered: bool = False  # something lies over the composer, and stays there
     choice: str = ""
     notice: str = ""
 
@@ -476,6 +478,8 @@ class Held:
     account_id: str | None
     attachments: tuple[SentFile, ...]
     readable: bool = True
+    mode: str | None = None
+    tools: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -530,6 +534,10 @@ class Page(Protocol):
         ...
 
     def facts(self) -> PageFacts: ...
+    def asks(self) -> bool:
+        """Whether a dialog lies over the page and waits for a person; nothing of it is pressed."""
+        ...
+
     def hooks(self) -> Hooks:
         """Read alone: nothing is typed or pressed."""
         ...

@@ -67,6 +67,8 @@ def held(handle: str, path: str, account_id: str | None, part: Mapping[str, Any]
         model=_text(body.get("model")), effort=_text(body.get("thinking_effort")),
         temporary=bool(body.get("history_and_training_disabled")), account_id=account_id,
         attachments=tuple(file for message in users for file in _attachments(message)), readable=part is not None,
+        mode=_text(mode.get("kind")) if isinstance(mode := body.get("conversation_mode"), dict) else None,
+        tools=tuple(str(hint) for hint in hints) if isinstance(hints := body.get("system_hints"), list) else (),
     )
 
 

@@ -184,6 +184,8 @@ class ReplyStream:
         elif kind == "message_stream_complete":
             self.finished = True
             self._tell(Completed())
+        elif kind == "moderation" and dict_of(frame.get("moderation_response")).get("blocked") is True:
+            self._tell(SiteError("the site's moderation took it away", "moderation_blocked"))
         elif kind == "error" or frame.get("error"):
             self._error(frame.get("error") or frame)
 

@@ -22,6 +22,7 @@ const common = {
   efforts: '[data-model-picker-thinking-effort-action="true"]',
   more: '[data-model-picker-view-toggle="true"]',  // what shows the models instead of the slider (2026-10)
   slider: '[data-model-reasoning-effort-slider] [role="slider"], [data-model-picker-power-slider] [role="slider"]',  // 2026-08 .. 2026-10, its places in the order of the efforts
+  tool: 'form button[class~="__composer-pill"]:not([aria-haspopup])',  // one that is switched on (search, deep research ...), 2026-05; a menu's is the model's
 };
 // Which of them must be there: on any page of somebody who is signed in, and where a conversation is open; those that help and can be done
 // without; all others show only at times (a send control has its place only while there is text).
@@ -61,6 +62,7 @@ const generations = [{
   chat: 'form[data-chatgpt-composer]',  // the editor's form; that of Work mode has another name, 2026-10
 }];
 const pieceLength = 2000;  // UTF-16 units of one paste
+const locked = /suspicious activity|unusual activity|secure your account/i;  // 2026-05-07
 const challengeTitle = /^just a moment|attention required/i;
 const shown = (node) => !!node && node.getClientRects().length > 0;
 const editors = (selector) => Array.from(document.querySelectorAll(selector)).filter(shown);
@@ -144,6 +146,14 @@ const pickerOf = () => hooks.picker.map((one) => document.querySelector(one)).fi
 const choiceOf = () => {
   const button = pickerOf();
   return button ? `${button.textContent.trim()}|${button.getAttribute('aria-label') || ''}` : '';
+};
+// Whether something lies over the editor: a dialog's backdrop swallows every click (2026-03 .. 2026-08), in whatever language it speaks.
+const covered = () => {
+  const editor = editorOf();
+  if (!editor) return false;
+  const box = editor.getBoundingClientRect();
+  const hit = document.elementFromPoint(box.left + box.width / 2, box.top + box.height / 2);
+  return !!hit && !(editor.closest('form') || editor).contains(hit);
 };
 const toasts = () => Array.from(document.querySelectorAll(hooks.toast)).filter(shown).map((node) => node.textContent.trim().slice(0, 200));
 
@@ -240,7 +250,9 @@ const api = {
       login: shown(document.querySelector(hooks.login)),
       challenge: challengeTitle.test(document.title) || !!document.querySelector(hooks.challenge),
       dialog: Array.from(document.querySelectorAll(hooks.dialog)).filter(shown).map((node) => node.textContent.slice(0, 400)),
-      toast: toasts(), choice: choiceOf(),
+      toast: toasts(), choice: choiceOf(), covered: covered(), tools: document.querySelectorAll(hooks.tool).length,
+      locked: !editor && locked.test(document.body ? document.body.textContent.slice(0, 5000) : ''),
+      heldBack: !!document.querySelector(hooks.send) && !sendable(),
     };
   },
 

@@ -25,6 +25,7 @@ from gptbridge.core.ports import Body, Clock, Files, Hooks, Link, PageFacts, Ren
 from gptbridge.edge import chatgpt_files, chatgpt_picker, outline
 
 LOAD_S = 30.0
+COVER_S = 1.5  # how long something may lie over the page while it comes up
 BARE_S = 3.0  # a page that is there without an editor is asked why after this long
 SETTLE_S = 1.0  # an editor without the ready marker counts as hydrated after this long
 SEND_CONTROL_S = 5.0
@@ -145,16 +146,28 @@ class ChatPage:
         """The page's ways to say no, by structure; nothing on it is pressed."""
         if state["challenge"]:
             raise challenged()
+        if state["locked"]:
+            raise Failure("needs-human", "the site says that it has seen suspicious activity, and keeps this account out; nothing was sent "
+                          "and nothing was pressed", "do what the site asks there: ask-gpt login")
         if any("too many requests" in text.lower() for text in state["dialog"]):
             raise Failure("rate-limited", "the page says: Too many requests; nothing was sent", "wait some minutes, then run this again")
+
+    def asks(self) -> bool:
+        state = self._call("state")
+        return bool(state["covered"] and state["dialog"])
 
     def facts(self) -> PageFacts:
         state = self._call("state")
         self._refusals(state)
+        until = self._now() + COVER_S
+        while state["covered"] and self._now() < until:
+            self._clock.sleep(POLL_S)
+            state = self._call("state")
+            self._refusals(state)
         named = state["named"]
         known = named.lower() if named and is_conversation_id(named.lower()) else None
         return PageFacts(known, state["text"], state["chips"], state["newest"], state["generating"], "work" if state["work"] else "chat",
-                         state["temporary"], state["choice"], state["toast"][0] if state["toast"] else "")
+                         state["temporary"], state["tools"], state["covered"], state["choice"], state["toast"][0] if state["toast"] else "")
 
     def hooks(self) -> Hooks:
         found = self._call("hooks")
@@ -170,7 +183,7 @@ class ChatPage:
         lengths = {name: len(value) for name, value in state.items() if isinstance(value, str | list)}
         return {"generation": found["generation"], "hooks": found["found"], "missing": found["missing"], "facts": facts, "lengths": lengths,
                 "path": re.sub(r"[^/]{6,}", "*", str(state["path"])),
-                "outline": outline.reduced(raw.get("value") if isinstance(raw, dict) else None)}
+                "outline": outline.reduced(raw.get("value") if isinstance(raw, dict) else None, found["told"])}
 
     # The JSON that the page itself reads
 
@@ -277,9 +290,17 @@ class ChatPage:
         until = self._now() + SEND_CONTROL_S
         while not self._call("state")["sendable"]:
             if self._now() > until:
-                raise Failure("site-changed", "the page offers no way to send the text; nothing was sent",
-                              "look at the page: ask-gpt login")
+                raise self._unsendable()
             self._clock.sleep(POLL_S)
+
+    def _unsendable(self) -> Failure:
+        """A control that is there and off, with a notice on the page: a limit of the account, in whatever language."""
+        state = self._call("state")
+        said = " ".join(" ".join(state["toast"]).split())[:200]
+        if state["heldBack"] and said:
+            return Failure("rate-limited", f"the page does not let the text be sent and says: {said} Nothing was sent",
+                           "wait until it allows that again, or look at the page: ask-gpt login")
+        return Failure("site-changed", "the page offers no way to send the text; nothing was sent", "look at the page: ask-gpt login")
 
     def clear(self) -> None:
         self._call("clear")

@@ -8,7 +8,7 @@ left out, and what is no outline at all becomes {}.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from importlib import resources
 from typing import Any
 
@@ -24,9 +24,10 @@ def script() -> str:
     return resources.files("gptbridge.edge").joinpath("outline.js").read_text(encoding="utf-8")
 
 
-def reduced(raw: object, left: int = MOST) -> dict[str, Any]:
-    """What may be kept of one element and those in it."""
-    return _element(raw, [left], 0) or {}
+def reduced(raw: object, told: Container[str], left: int = MOST) -> dict[str, Any]:
+    """What may be kept of one element and those in it. told: the attributes whose values a program gave; of others no more than the
+    name."""
+    return _element(raw, told, [left], 0) or {}
 
 
 def anonymous(name: str) -> str | None:
@@ -35,7 +36,7 @@ def anonymous(name: str) -> str | None:
     return plain if _VALUE.fullmatch(plain) else None
 
 
-def _element(raw: object, left: list[int], depth: int) -> dict[str, Any] | None:
+def _element(raw: object, told: Container[str], left: list[int], depth: int) -> dict[str, Any] | None:
     if not isinstance(raw, Mapping) or not isinstance(raw.get("tag"), str) or not _TAG.fullmatch(raw["tag"]) or left[0] <= 0 or depth > 50:
         return None
     left[0] -= 1
@@ -43,14 +44,14 @@ def _element(raw: object, left: list[int], depth: int) -> dict[str, Any] | None:
     attributes = raw.get("attributes")
     for name, value in attributes.items() if isinstance(attributes, Mapping) else ():
         if isinstance(name, str) and _ATTRIBUTE.fullmatch(name):
-            kept[name] = _value(name, value)
+            kept[name] = _value(name, value) if name in told else None
     for name in ("text", "within"):
         if isinstance(raw.get(name), int) and raw[name]:
             kept[name] = int(raw[name])
     if raw.get("shown") is False:
         kept["shown"] = False
     children = raw.get("children")
-    inside = [_element(child, left, depth + 1) for child in children] if isinstance(children, list) else []
+    inside = [_element(child, told, left, depth + 1) for child in children] if isinstance(children, list) else []
     if found := [child for child in inside if child is not None]:
         kept["children"] = found
     if raw.get("more") is True or len(found) != len(inside):

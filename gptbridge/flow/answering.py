@@ -8,7 +8,6 @@ read later, or an uncertain one that its recorded id resolves.
 
 from __future__ import annotations
 
-import json
 from contextlib import ExitStack
 from typing import Any
 
@@ -16,14 +15,16 @@ from gptbridge.core.brought import Brought
 from gptbridge.core.conversation import SiteTurn, completed_by, find_message
 from gptbridge.core.conversation import read as read_conversation
 from gptbridge.core.errors import Failure
+from gptbridge.core.exchange import FILTERED
 from gptbridge.core.ledger import Operation
 from gptbridge.core.lifecycle import State
 from gptbridge.core.operation import NEW
 from gptbridge.core.ports import Gate, Held, Page, Unread, World
-from gptbridge.core.stream import ConversationNamed, InputMessage, MessageState, ReplyStream, Title
+from gptbridge.core.stream import ConversationNamed, InputMessage, MessageState, ReplyStream, SiteError, Title
 from gptbridge.core.turn import TurnState
-from gptbridge.flow import collecting, reconciling, recording, registering, snapshots
+from gptbridge.flow import collecting, reconciling, recording, refusals, registering, snapshots
 from gptbridge.flow.custody import Custody, Receipt
+from gptbridge.flow.questions import Questions
 
 CHUNK_S = 0.5
 HEAD_BYTES = 64 * 2**10
@@ -32,7 +33,7 @@ STOP_S = 15.0  # after the press, how long the site's own word is waited for
 UNNAMED_S = 60.0  # how long after its end a reply's conversation is looked for before the operation is left uncertain
 READS_S = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0)  # pauses between reads of the conversation once the stream is over; the last repeats
 UNREAD = 5  # how often the conversation may be refused before its answer is left to a later reading
-REFUSALS = {429: "rate-limited", 413: "bad-input", 422: "bad-input", 401: "needs-human", 403: "needs-human"}
+AFTER_ERROR = 3  # reads that do not show an answer, after which an error of the stream is the turn's end
 
 
 class Answering:
@@ -58,6 +59,8 @@ class Answering:
         self._attended_at = 0.0
         self._pressed_at = 0.0
         self._reads = self._unread = 0
+        self._error: SiteError | None = None  # what the stream said went wrong
+        self._questions = Questions(world, page)
 
     def run(self) -> None:
         self._turn.submitted()
@@ -90,6 +93,8 @@ class Answering:
         """Take what the reply's stream brings; never decides anything by itself."""
         self._attend()
         chunk = self._gate.reply(CHUNK_S)
+        if chunk:
+            self._questions.heard(self._now())
         self._head = (self._head + (chunk or b""))[:HEAD_BYTES]
         for fact in self._stream.feed(chunk) if chunk else ():
             match fact:
@@ -104,6 +109,8 @@ class Answering:
                     self._watch(message)
                 case Title(text=text):
                     self._title = text
+                case SiteError() as error:
+                    self._error = error
                 case _:
                     pass
         if self._ended_at is None and self._gate.reply_ended is not None and not chunk:
@@ -115,6 +122,7 @@ class Answering:
         if now < self._attended_at + ATTEND_S:
             return
         self._attended_at = now
+        self._questions.look(now)
         self._op = op = self._w.ledger.view().operations[self._id]
         if op.front is None and self._w.caller.gone():
             self._op = self._custody.note(self._id, "nobody waits for its answer any more", front="gone")
@@ -179,10 +187,7 @@ class Answering:
         """The site's own 4xx without a stream: it took nothing (GT-17)."""
         while self._gate.reply_ended is None and self._now() < self._give_up:
             self._listen()
-        slug = REFUSALS.get(status, "site-changed")
-        refusal = {"status": status, **_refusal(self._head)}
-        failure = Failure(slug, f"the site refused the message (HTTP {status}); it was not taken",
-                          f"ask-gpt ops show {self._id} names the refusal")
+        failure, refusal = refusals.read(status, self._head, self._id)
         self._op = self._custody.fail(self._id, failure, nothing_left=True, refusal=refusal)
         recording.write_turn(self._w, self._op, self._prompt, None, state="failed", failure=failure, phase=self._turn.phase)
 
@@ -209,7 +214,10 @@ class Answering:
                 found = find_message(document, message_id)
                 seen = found.answer_turn if found is not None else None
                 if seen is not None and seen.state in ("failed", "stopped"):
-                    self._ended(seen, title)
+                    self._ended(seen, seen.state, title)
+                    return
+                if seen is not None and seen.state in ("empty", "incomplete") and self._error is not None and self._reads >= AFTER_ERROR:
+                    self._ended(seen, "failed", title)  # its error is the site's last word: nothing more was stored
                     return
         self._write(None, "interrupted", Failure("answer-lost", "no final answer came in the time given (give_up)",
                                                  f"ask-gpt resume {self._id}"))
@@ -232,17 +240,21 @@ class Answering:
         self._turn.collecting()
         return collecting.of_turn(self._w, self._page, self._known_conversation, turn, say)
 
-    def _ended(self, turn: SiteTurn, title: str | None) -> None:
+    def _ended(self, turn: SiteTurn, state: str, title: str | None) -> None:
         """The site ended the turn without a final answer: failed, or stopped by a person in the page."""
         facts: dict[str, Any] = {"title": title, "site_model": turn.model, "site_effort": turn.effort}
-        if self._op.stop_phase == "dispatched" and turn.state == "stopped":
+        if self._op.stop_phase == "dispatched" and state == "stopped":
             facts["stop_phase"] = "confirmed"
-        failure = Failure("answer-failed", "the site failed to answer") if turn.state == "failed" else None
+        blocked = turn.error == FILTERED or (self._error is not None and self._error.code == "moderation_blocked")
+        said = "the site's moderation took it away" if blocked else "the site failed to answer"
+        failure = Failure("answer-failed", said) if state == "failed" else None
+        if failure is not None and blocked:
+            self._w.caller.emit({"type": "warning", "message": said})
         if failure is not None and (line := snapshots.keep(self._w, self._page, failure)) is not None:
             self._w.caller.emit({"type": "warning", "message": line})
-        self._write(turn, turn.state, failure)
+        self._write(turn, state, failure)
         registering.retitle(self._w, self._known_conversation, title)
-        self._op = self._custody.end_turn(self._id, turn.state, f"the site shows the turn as {turn.state}", **facts)
+        self._op = self._custody.end_turn(self._id, state, f"the site shows the turn as {state}", **facts)
 
     def _interrupted(self, failure: Failure) -> None:
         """Page or browser went away: what was said so far is kept and marked; the row stays where its last record put it."""
@@ -282,14 +294,3 @@ class Answering:
 
     def _now(self) -> float:
         return self._w.clock.now().boottime
-
-
-def _refusal(body: bytes) -> dict[str, Any]:
-    """`code` and `clears_in` (seconds) of the site's error body, None where it names none; never its words (RP-19)."""
-    try:
-        detail = json.loads(body)["detail"]
-        detail = detail[0] if isinstance(detail, list) else detail
-        code, clears_in = detail.get("code") or detail.get("type"), detail.get("clears_in")
-    except (ValueError, LookupError, TypeError, AttributeError):
-        code = clears_in = None
-    return {"code": code if isinstance(code, str) else None, "clears_in": clears_in if isinstance(clears_in, int | float) else None}

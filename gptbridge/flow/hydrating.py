@@ -21,7 +21,7 @@ from gptbridge.core.lifecycle import State
 from gptbridge.core.listing import Listed
 from gptbridge.core.ports import Unread, World
 from gptbridge.core.registry import Conversation
-from gptbridge.flow import logged, reading, reconciling, recording, registering
+from gptbridge.flow import belonging, logged, reading, reconciling, recording, registering
 from gptbridge.flow.custody import Custody
 from gptbridge.flow.healing import Healed, Heed, Swept, note_look
 from gptbridge.flow.paced import Enough, PacedReader
@@ -175,6 +175,7 @@ class _Run:
                     return False  # nothing of a live worker's is touched (DU-11)
                 case "unknown-conversation":
                     registering.note_gone(self._w, conversation_id, self._healed.lacking.get(conversation_id, ()))
+                    belonging.note_lost(self._w, self._custody, self._paced, conversation_id, self._account, actor="sweep")
                 case "state-corrupt" | "site-changed":
                     self._found.fails(failure)  # that conversation's; the others are none the worse
                 case _:

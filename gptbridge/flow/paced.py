@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from gptbridge.core.errors import Failure
-from gptbridge.core.ports import Page, PageFacts, World
+from gptbridge.core.ports import Page, PageFacts, Session, World
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,6 +53,9 @@ class PacedReader:
             yield
         finally:
             self._searching = False
+
+    def session(self) -> Session:
+        return self._page.session()
 
     def facts(self) -> PageFacts:
         return self._page.facts()

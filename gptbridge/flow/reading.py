@@ -21,7 +21,7 @@ from gptbridge.core.errors import Failure
 from gptbridge.core.ledger import Actor, Operation
 from gptbridge.core.lifecycle import State
 from gptbridge.core.ports import Page, Unread, World
-from gptbridge.flow import logged, reconciling, recording, registering, reporting, snapshots
+from gptbridge.flow import belonging, logged, reconciling, recording, registering, reporting, snapshots
 from gptbridge.flow.custody import Custody
 
 FOLLOW_S = 0.2
@@ -86,7 +86,7 @@ def _look(w: World, custody: Custody, op: Operation | None, conversation_id: str
         left = max(until - w.clock.now().boottime, 0.0)
         expected = op.account if op is not None else None
         if conversation_id is not None:
-            expected = bound_account(w, conversation_id)
+            expected = belonging.bound_account(w, conversation_id)
             try:
                 places.enter_context(w.locks.conversation(conversation_id, wait_s=left, heed=heed))
             except Failure as failure:
@@ -137,7 +137,7 @@ def reader(w: World, places: ExitStack, heed: Callable[[], None], *, wait_s: flo
 def entered(w: World, places: ExitStack, conversation_id: str, heed: Callable[[], None], until: float) -> tuple[Page, str]:
     """The conversation's lock, then a page that only reads, signed in as the account that the conversation belongs to; both are waited for
     until that moment (boottime). Unknown to registry and ledger: refused before any browser."""
-    expected = bound_account(w, conversation_id)
+    expected = belonging.bound_account(w, conversation_id)
     places.enter_context(w.locks.conversation(conversation_id, wait_s=max(until - w.clock.now().boottime, 0.0), heed=heed))
     page, account = reader(w, places, heed, wait_s=max(until - w.clock.now().boottime, 0.0))
     _check_account(expected, account)
@@ -177,6 +177,14 @@ def _read(w: World, custody: Custody, page: Page, op: Operation | None, conversa
         site, _ = catch_up(w, custody, page, conversation_id, account, actor="resume")
     except Unread as refused:
         return _read_page(w, custody, page, op, conversation_id, account, refused)
+    except Failure as failure:
+        if failure.slug != "unknown-conversation":
+            raise
+        belonging.note_lost(w, custody, page, conversation_id, account, actor="resume")
+        if op is None:
+            raise
+        op = w.ledger.view().operations[op.operation_id]  # the exit speaks of the operation, of which the log may hold all
+        return ReadBack(op.slug, conversation_id, op, op.site_message_id or op.user_message_id, failure.message)
     w.caller.emit({"type": "meta", "conversation_id": conversation_id, "url": recording.url_of(w, conversation_id)})
     view = w.ledger.view()
     warning = None if site.complete else "the site's account of this conversation is incomplete; so is the log"
@@ -255,18 +263,6 @@ def _verdict(turn: SiteTurn, now: float) -> tuple[str, str | None]:
             return "answer-failed", None
         case _:
             return "answer-lost", None
-
-
-def bound_account(w: World, conversation_id: str) -> str:
-    """Whose conversation it is: by the registry, or by an accepted operation of ours whose registry row a crash left out."""
-    registered = w.registry.get(conversation_id)
-    if registered is not None:
-        return registered.account
-    for op in w.ledger.view().of_conversation(conversation_id):
-        if op.conversation_id == conversation_id and op.sent == "yes" and op.account is not None:
-            return op.account
-    raise Failure("unknown-conversation", f"conversation {conversation_id} is not in the registry of this home",
-                  f"begun elsewhere? ask-gpt bootstrap-registry --conversation {conversation_id}")
 
 
 def heeding(w: World) -> Callable[[], None]:

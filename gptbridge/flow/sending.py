@@ -11,6 +11,7 @@ settled as far as it can be known here; the caller builds the document from ledg
 
 from __future__ import annotations
 
+import re
 from contextlib import ExitStack
 
 from gptbridge.core import attachments, pacing
@@ -27,6 +28,7 @@ from gptbridge.flow.attaching import Attaching
 from gptbridge.flow.custody import Custody, Refused
 from gptbridge.flow.line import Line
 
+CHAT_MODES = ("primary_assistant", "gizmo_interaction")  # of a request (web client, 2024 .. 2026-11); Work has another
 ROOM_BYTES = 64 * 2**20
 RETRY_S = 15.0  # between tries of a page that does not load
 POLL_S = 0.25
@@ -212,16 +214,27 @@ class Sending:
 
     def _check_place(self, facts: PageFacts) -> None:
         target = self._op.target
+        if facts.conversation_id != (None if target == NEW else target):
+            # A missing conversation redirects to the home page: typing there would start a new chat.
+            raise Failure("unknown-conversation", f"the page left conversation {target}; nothing was sent", "look at it in a browser")
         if facts.composer is None:
             raise Failure("site-changed", "the page shows no composer; nothing was sent", "look at the page: ask-gpt login")
+        if facts.covered:
+            try:
+                self._page.listing(0, 1)  # too many requests, in whatever language the dialog says so: then the list is refused, too
+            except Failure as failure:
+                message = f"something lies over the page, and {failure.message}; nothing was sent"
+                raise Failure(failure.slug, message, failure.hint) from None
+            raise Failure("needs-human", "something lies over the page and waits for a person; nothing was sent and nothing was pressed",
+                          "answer it by hand: ask-gpt login")
         if facts.mode != "chat":
             raise Failure("site-changed", f"the page stands in another mode ({facts.mode}); nothing was sent",
                           "switch it back to Chat by hand")
         if facts.temporary:
             raise Failure("site-changed", "the page shows a temporary chat; nothing was sent", "leave the temporary chat by hand")
-        if facts.conversation_id != (None if target == NEW else target):
-            # A missing conversation redirects to the home page: typing there would start a new chat.
-            raise Failure("unknown-conversation", f"the page left conversation {target}; nothing was sent", "look at it in a browser")
+        if facts.tools:
+            raise Failure("site-changed", "a tool is switched on in the page's composer; nothing was sent",
+                          "switch it off by hand: ask-gpt login")
 
     def _commit(self) -> bool:
         """`claimed`, `dispatched` and the stamp, durable in this order, before any click: the stamp may then never name a record that a
@@ -313,7 +326,7 @@ class Sending:
 
     def _difference(self, held: Held) -> Failure | None:
         """What the page was about to send, compared with what was admitted; any difference is named, and nothing else is sent."""
-        op, hint = self._op, "nothing was sent; ask-gpt ops show " + self._id
+        op, hint = self._op, "ask-gpt ops show " + self._id
         expected = None if op.target == NEW else op.target
         if not held.readable or len(held.user_message_ids) != 1 or held.other_messages:
             return Failure("site-changed", "the page's request does not hold exactly one message of the user", hint)
@@ -322,7 +335,8 @@ class Sending:
         if held.account_id is not None and self._session.account_id not in (None, held.account_id):
             return Failure("account-mismatch", "the page's request names another account", hint)
         checks = (("action", held.action, "next"), ("conversation", held.conversation_id, expected),
-                  ("temporary chat", held.temporary, False))
+                  ("temporary chat", held.temporary, False), ("tools", held.tools, ()),
+                  ("mode", held.mode if held.mode not in CHAT_MODES else None, None))
         for name, found, wanted in checks:
             if found != wanted:
                 return Failure("site-changed", f"the page's request differs from what was admitted: {name}", hint)
@@ -350,6 +364,8 @@ class Sending:
         """The witness's verdict. After the click, `rejected` needs proof: the gate let nothing through, was attached to the end, and no
         request, beacon or socket frame carried the text."""
         nothing_left = self._shut(failure)
+        if nothing_left and not re.search("nothing was sent|not released", failure.message, re.IGNORECASE):
+            failure.message = f"{failure.message.rstrip('.')}; nothing was sent"
         op = self._w.ledger.view().get(self._id)
         if op is None or op.ended or op.state in (State.ACCEPTED, State.UNCERTAIN):
             raise failure

@@ -30,10 +30,14 @@ class Part:
 
 @dataclass(slots=True)
 class Plan:
-    """`fails`: the last part ends in an error."""
+    """`fails`: the last part ends in an error. `blocked`: "prompt" or "answer", what the site's moderation takes away. `waits_for`: a
+    scenario that must end first. `lost`: the stream ends in an error, and nothing of the answer is stored."""
 
     parts: list[Part]
     fails: bool = False
+    blocked: str = ""
+    waits_for: str = ""
+    lost: bool = False
 
     def fail(self, partial: bool) -> None:
         """Let the turn fail, before the first word or after about half of them."""
@@ -88,7 +92,11 @@ def plan(prompt: str, on: Mapping[str, Mapping[str, Any]]) -> Plan:
         parts = [_commentary(), Part("pause", [(float(on["silence"]["seconds"]), "")]), *_thinking(0.5), *parts]
     elif "thinking" in on:
         parts = [*_thinking(float(on["thinking"]["seconds"])), *parts]
-    return Plan(parts)
+    made = Plan(parts, blocked=str(on["moderated"]["what"]) if "moderated" in on else "",
+                waits_for="tool-approval" if "tool-approval" in on else "", lost="stream-error" in on)
+    if made.blocked == "answer":
+        body.chunks = body.chunks[: max(1, len(body.chunks) // 2)]
+    return made
 
 
 def _commentary() -> Part:

@@ -69,7 +69,7 @@ def put(req: Request) -> Reply:
         old = req.world.conversations.get(ident)
         if old is not None and old.turn is not None:
             old.turn.abandon()
-        req.world.conversations[ident] = Conversation(data, account.user_id)
+        req.world.conversations[ident] = Conversation(data, account.owner)
     return json_reply({"success": True, "conversation_id": ident})
 
 
@@ -78,7 +78,7 @@ def many(world: World, count: int) -> list[str]:
     account, now = world.signed_in() or FIRST, time.time()
     made = [samples.conversation(1, title=f"Conversation {number}", start=now - 60.0 * (count - number)) for number in range(1, count + 1)]
     with world.lock:
-        world.conversations.update({data["conversation_id"]: Conversation(data, account.user_id) for data in made})
+        world.conversations.update({data["conversation_id"]: Conversation(data, account.owner) for data in made})
     return [data["conversation_id"] for data in reversed(made)]
 
 

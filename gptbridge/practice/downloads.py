@@ -99,7 +99,7 @@ def download(req: Request) -> Reply:
     found = req.world.files.get(req.captured["file"])
     if found is None:
         return _missing()
-    return _success(req, found) if found.owner == req.account.user_id else fault(403, "Forbidden")
+    return _success(req, found) if found.owner == req.account.owner else fault(403, "Forbidden")
 
 
 def interpreter(req: Request) -> Reply:
@@ -199,7 +199,7 @@ def put(req: Request) -> Reply:
         str(body.get("name", ident)),
         str(body.get("mime", "application/octet-stream")),
         data,
-        account.user_id,
+        account.owner,
         conversation_id=str(body.get("conversation_id", "")).lower(),
         path=str(body.get("path", "")),
         holders={str(holder)} if holder is not None else set(),

@@ -106,7 +106,7 @@ def create(req: Request) -> Reply:
         status, code = int(refusal["status"]), str(refusal["code"])
         return fault(status, {"message": WORDS.get(code, "The file could not be uploaded."), "code": code})
     mime = body.get("mime_type") or mimetypes.guess_type(name)[0] or "application/octet-stream"
-    file = add(req.world, name, str(mime), b"", req.account.user_id, ready=False)
+    file = add(req.world, name, str(mime), b"", req.account.owner, ready=False)
     origin = req.origin
     if req.world.switches.get("upload-elsewhere") is not None:
         origin = origin.replace("127.0.0.1", "localhost")
@@ -134,7 +134,7 @@ def _shared(req: Request) -> list[tuple[str, str]]:
 
 def uploaded(req: Request) -> Reply:
     file = req.world.files.get(req.captured["file"])
-    if file is None or file.owner != req.account.user_id:
+    if file is None or file.owner != req.account.owner:
         return fault(404, "Not Found")
     file.ready = True
     return json_reply({"status": "success", "download_url": signed(req, file)})
@@ -143,7 +143,7 @@ def uploaded(req: Request) -> Reply:
 def process(req: Request) -> Reply:
     body = req.json_object()
     file = req.world.files.get(str(body.get("file_id")))
-    if file is None or file.owner != req.account.user_id:
+    if file is None or file.owner != req.account.owner:
         return fault(404, "Not Found")
     return Reply(200, [("Content-Type", "text/event-stream; charset=utf-8")], frames=_processed(req.world, file))
 

@@ -54,7 +54,7 @@ def listing(req: Request) -> Reply:
         mine = [
             c.data
             for c in req.world.conversations.values()
-            if c.owner == req.account.user_id
+            if c.owner == req.account.owner
             and c.visible
             and not c.data.get("is_temporary_chat")
             and bool(c.data.get("is_archived")) == archived

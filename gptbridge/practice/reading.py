@@ -13,10 +13,14 @@ from gptbridge.practice import answers
 from gptbridge.practice.exchange import Reply, Request, Route, fault, inaccessible, json_reply, route
 from gptbridge.practice.listing import listing, right_workspace, throttled
 from gptbridge.practice.nodes import Json, iso
+from gptbridge.practice.pages import challenge
 from gptbridge.practice.world import BANNER, Account, Conversation
 
 
 def session(req: Request) -> Reply:
+    refused = req.world.switches.strike("session-refused")
+    if refused is not None:
+        return challenge() if int(refused["status"]) == 403 else fault(int(refused["status"]), "Try again later.")
     account = req.world.signed_in()
     if account is None:
         return json_reply({"WARNING_BANNER": BANNER})
@@ -56,6 +60,8 @@ def session(req: Request) -> Reply:
 
 
 def me(req: Request) -> Reply:
+    if req.world.switches.get("me-refused") is not None:
+        return challenge()
     account = req.account
     return json_reply(
         {

@@ -73,7 +73,7 @@ def send(req: Request) -> Reply:
     token = req.headers.get("OpenAI-Sentinel-Chat-Requirements-Token")
     if token is not None and not token.startswith(SENTINEL):
         return fault(403, {"message": "Unusual activity has been detected from your device.", "code": "sentinel_token_invalid"})
-    taken = take(req.world, req.account.user_id, req.json_object(), req.send)
+    taken = take(req.world, req.account.owner, req.json_object(), req.send)
     if isinstance(taken, Reply):
         return taken
     dropped = switches.strike("connection-drops")

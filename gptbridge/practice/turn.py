@@ -76,7 +76,9 @@ class Turn:
 
     def _run(self) -> None:
         try:
-            for part in self.plan.parts:
+            while self.plan.waits_for and self.world.switches.get(self.plan.waits_for) is not None and self._wait(0.1):
+                pass
+            for part in [] if self.plan.lost or self.plan.blocked == "prompt" else self.plan.parts:
                 if part.kind == "pause":
                     self._wait(part.chunks[0][0])
                 else:
@@ -112,6 +114,8 @@ class Turn:
                 return
             if self._stop.is_set():
                 self._close([], {"finish_details": {"type": "interrupted", "reason": "client_stopped"}}, None)
+            elif self.plan.blocked == "answer" and part.last:
+                self._close([], {"finish_details": {"type": "content_filter"}}, None, status="finished_partial_completion")
             elif self.plan.fails and part.last:
                 self._close([], {"is_error": True}, None, status="error")
             else:
@@ -207,10 +211,15 @@ class Turn:
         cid = self.conversation_id
         if self._title:
             self._name()
-        if self.plan.fails and not self._stop.is_set():
+        if self.plan.blocked:
+            verdict = {"flagged": True, "blocked": True, "moderation_id": "practice"}
+            about = {"message_id": self.node_ids[-1], "is_completion": self.plan.blocked == "answer", "conversation_id": cid}
+            self._emit(stream.event({"type": "moderation", "moderation_response": verdict, **about}))
+        if (self.plan.fails or self.plan.lost) and not self._stop.is_set():
             failure = {"message": None, "conversation_id": cid, "error": FAILED}
             self._emit(stream.event(failure))
-        self._emit(stream.event({"type": "message_stream_complete", "conversation_id": cid}))
+        if not self.plan.lost:
+            self._emit(stream.event({"type": "message_stream_complete", "conversation_id": cid}))
         self._emit(stream.DONE)
         self.done = True
         self._changed.notify_all()

@@ -14,7 +14,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from gptbridge.practice.nodes import Json
@@ -35,6 +35,12 @@ class Account:
     account_id: str
     name: str
     email: str
+    workspace: bool = False
+
+    @property
+    def owner(self) -> str:
+        """Under what its conversations and files are kept: a person's workspaces do not see one another's."""
+        return self.account_id if self.workspace else self.user_id
 
 
 def _account(number: int, name: str) -> Account:
@@ -44,6 +50,7 @@ def _account(number: int, name: str) -> Account:
 
 FIRST = _account(0, "Practice Person")
 SECOND = _account(1, "Another Person")
+WORKSPACE = replace(FIRST, account_id=str(uuid.uuid5(uuid.NAMESPACE_URL, "practice:workspace")), workspace=True)
 GUEST = Account("guest", "", "", "")
 
 
@@ -112,8 +119,10 @@ class World:
         self._tokens = {account.user_id: self._token(account) for account in (FIRST, SECOND)}
 
     def signed_in(self) -> Account | None:
-        if self.switches.get("signed-out") is not None:
+        if self.switches.get("signed-out") is not None or self.switches.get("account-picker") is not None:
             return None
+        if self.switches.get("other-workspace") is not None:
+            return WORKSPACE
         return SECOND if self.switches.get("other-account") is not None else FIRST
 
     def token(self, account: Account) -> str:
@@ -175,7 +184,7 @@ class World:
     def find(self, ident: str, account: Account) -> Conversation | None:
         """The conversation if it exists, is visible and is this account's."""
         found = self.conversations.get(ident.lower())
-        return found if found is not None and found.owner == account.user_id and found.visible else None
+        return found if found is not None and found.owner == account.owner and found.visible else None
 
     def reset(self) -> None:
         """Forget scenarios, conversations, files and sends; answers that are being written stop."""

@@ -76,12 +76,16 @@ def _composer(page: Page) -> Iterator[Check]:
     facts = page.facts()
     if facts.composer is None:
         yield Check("composer", False, "the page shows no composer", "look at the page: ask-gpt login")
+    elif facts.covered:
+        yield Check("composer", False, "something lies over the page and waits for a person", "answer it by hand: ask-gpt login")
     elif facts.composer or facts.chips:
         yield Check("composer", False, f"it holds a draft ({len(facts.composer)} characters, {facts.chips} files), which keeps a send away "
                     "unless it is one of its own", "send or delete that draft in the browser: ask-gpt login")
     elif facts.mode != "chat" or facts.temporary:
         yield Check("composer", False, f"the page stands in another mode ({'temporary chat' if facts.temporary else facts.mode})",
                     "switch it back to Chat by hand: ask-gpt login")
+    elif facts.tools:
+        yield Check("composer", False, "a tool is switched on in it", "switch it off by hand: ask-gpt login")
     else:
         yield Check("composer", True, "empty, in Chat mode")
 

@@ -1,94 +1,28 @@
-"""A page or a site that is not as it should be: the stated exit code, what is said of the message, and what the site got. Never twice."""
+"""A page or a site that is not as it should be: what the table of refusals (test_refusals_table.py) does not say."""
 
 from __future__ import annotations
 
 import os
 import signal
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 import pytest
 
-from tests.browser.real import BOTH, Desk, Home, Ran, Running, Site, operation_of, until
+from tests.browser.real import BOTH, Desk, Home, Running, Site, operation_of, until
 
 pytestmark = pytest.mark.browser
 
 
-@dataclass(frozen=True)
-class Case:
-    """`sent`: what the document says; `seen`: arrivals at the site; `says`: a word of the message."""
-
-    scenarios: tuple[str, ...]
-    code: int
-    sent: str
-    seen: int
-    says: str = ""
-    more: str = ""
-
-    @property
-    def prompt(self) -> str:
-        return f"{self} {self.more}"  # the same words twice would be refused while the first are uncertain
-
-    def __str__(self) -> str:
-        return " ".join(self.scenarios)
-
-
-BEFORE_THE_CLICK = (
-    Case(("signed-out",), 12, "no", 0, "signed in"),
-    Case(("challenge",), 12, "no", 0, "human check"),
-    Case(("throttled",), 11, "no", 0, "Too many requests"),
-    Case(("draft:text=\"somebody's own words\"",), 12, "no", 0, "draft"),
-    Case(("work-mode",), 15, "no", 0, "mode"),
-    Case(("gen2", 'localised:language="de"', "work-mode"), 15, "no", 0, "mode"),
-    Case(("mobile-page",), 15, "no", 0, "no composer"),
-    Case(("truncate-composer:at=10",), 15, "no", 0, "did not keep the text"),
-    Case(("paste-becomes-file:at=10",), 15, "no", 0, "did not keep the text", "words, " * 1000),
-)
-AT_THE_GATE = (
-    Case(("send-from-worker",), 15, "no", 0, "cannot be held"),
-    Case(("send-by-socket",), 15, "no", 0, "socket"),
-)
-REFUSED_BY_THE_SITE = (
-    Case(("site-429:status=429,clears_in=120",), 11, "no", 1, "429"),
-    Case(("site-429:status=413",), 17, "no", 1, "413"),
-    Case(("site-429:status=403",), 12, "no", 1, "403"),
-    Case(("send-by-beacon",), 12, "no", 1, "401"),
-)
-
-
-def check(desk: Desk, case: Case) -> Ran:
-    desk.site.scenarios(*case.scenarios)
-    ran = desk.json("send", case.prompt)
-    assert (ran.code, ran.doc["sent"]) == (case.code, case.sent), ran
-    sends = desk.site.sends()
-    assert len(sends) == case.seen and len({one["message_id"] for one in sends}) == case.seen, sends
-    assert case.says in ran.doc["error"]["message"] if case.code else ran.doc["error"] is None, ran
-    return ran
-
-
-@pytest.mark.parametrize("case", BEFORE_THE_CLICK, ids=str)
-def test_refused_before_the_click(desk: Desk, case: Case) -> None:
-    ran = check(desk, case)
-    assert ran.doc["state"] == "rejected" and ran.doc["dispatched_at"] is None and "nothing was sent" in ran.doc["error"]["message"]
-    assert ran.doc["retry"] == ("later" if case.code == 11 else "after-fix")
-
-
-@pytest.mark.parametrize("case", AT_THE_GATE, ids=str)
-def test_a_road_that_cannot_be_held(desk: Desk, case: Case) -> None:
-    ran = check(desk, case)
-    assert ran.doc["state"] == "rejected" and ran.doc["retry"] == "never" and ran.seconds < 25, "the 30 s are not waited for"
-
-
-@pytest.mark.parametrize("case", REFUSED_BY_THE_SITE, ids=str)
-def test_refused_by_the_site(desk: Desk, case: Case) -> None:
-    ran = check(desk, case)
-    assert ran.doc["state"] == "rejected" and ran.doc["retry"] == "never"
+def test_what_the_site_refused_is_on_record(desk: Desk) -> None:
+    """GT-17, RL-13: the status, the site's code and when it clears; never sent again by itself."""
+    desk.site.scenarios("site-429:status=429,clears_in=120")
+    ran = desk.json("send", "one too many")
+    assert (ran.code, ran.doc["sent"], ran.doc["state"], ran.doc["retry"]) == (11, "no", "rejected", "never"), ran
     refusal = desk.operation(ran.doc["operation_id"])["refusal"]
-    assert refusal["status"] == desk.site.sends()[0]["answered"]
-    if refusal["status"] == 429:
-        assert (refusal["code"], refusal["clears_in"]) == ("model_cap_exceeded", 120)
+    assert refusal == {"status": 429, "code": "model_cap_exceeded", "clears_in": 120} and "2 min more" in ran.doc["error"]["message"]
+    assert [one["answered"] for one in desk.site.sends()] == [429]
 
 
 GOES_ON = (

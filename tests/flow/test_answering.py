@@ -12,6 +12,7 @@ import pytest
 
 from gptbridge.core import transcript
 from gptbridge.core.errors import Failure
+from gptbridge.core.ledger import Operation
 from gptbridge.flow import upkeep
 from tests.edge.crashing import Faulty, Quick
 from tests.flow.world import Ground, Worker
@@ -22,6 +23,29 @@ def later(seconds: float, act: Callable[[], object]) -> None:
     timer = threading.Timer(seconds, act)
     timer.daemon = True
     timer.start()
+
+
+@pytest.mark.parametrize(("scenario", "facts", "warns"), [
+    ("stream-error", {}, ""), ("moderated", {"what": "prompt"}, "moderation"), ("moderated", {"what": "answer"}, "moderation")])
+def test_a_turn_that_the_stream_or_the_sites_moderation_ends(ground: Ground, worker: Worker, scenario: str, facts: dict[str, str],
+                                                             warns: str) -> None:
+    """32 within a few reads, never a wait to the end of patience for an answer that is nowhere."""
+    ground.on(scenario, **facts)
+    began = ground.time.boottime
+    op = worker.send("Hello there")
+    assert (op.state, op.turn, op.slug, op.sent, len(ground.sends)) == ("accepted", "failed", "answer-failed", "yes", 1)
+    assert ground.time.boottime - began < 60.0 and worker.document()["exit_code"] == 32
+    assert [warns in str(event["message"]) for event in worker.front.of("warning")] == [True] * bool(warns)
+    assert worker.turns(op.conversation_id or "")[-1].state == "failed"
+
+
+def test_a_page_that_asks_something_in_mid_answer_is_said_once_and_left_alone(ground: Ground, worker: Worker) -> None:
+    """A tool that wants to be allowed: nothing is pressed, and when a person has answered the turn goes on to its end."""
+    ground.on("tool-approval")
+    ground.time.at(30.0, lambda: ground.off("tool-approval"))
+    op = worker.send("Hello there")
+    assert (op.state, op.slug, len(ground.sends), ground.clicks) == ("completed", "ok", 1, 1)
+    assert len([event for event in worker.front.of("warning") if "waits for a person" in str(event["message"])]) == 1
 
 
 @pytest.mark.parametrize("partial", [False, True])
@@ -345,3 +369,48 @@ def test_every_write_of_a_send_may_fail_once(ground: Ground, call: str) -> None:
             ground.site.world.reset()
             return
     raise AssertionError("more writes than expected")
+
+
+# A conversation that was deleted
+
+def abandoned(ground: Ground, worker: Worker) -> Operation:
+    """An accepted operation whose worker was killed in the middle of the answer, and whose conversation is deleted since."""
+    def lost() -> None:
+        worker.seat.session.dead = "disconnected"
+    worker.on["ended"] = lost
+    op = worker.send("soon gone")
+    assert op.slug == "still-answering"
+    worker.dies()
+    ground.site.world.conversations[op.conversation_id or ""].visible = False
+    return op
+
+
+@pytest.mark.parametrize("by", ["sweep", "resume"])
+def test_an_answer_whose_conversation_was_deleted_is_lost(ground: Ground, worker: Worker, by: str) -> None:
+    """CR-16: only the account that it belongs to can say so, and not in the first minutes; then nobody looks for it any more."""
+    op = abandoned(ground, worker)
+
+    def look() -> Operation:
+        desk = ground.worker()
+        if by == "resume":
+            found = desk.resume(operation=op.operation_id)
+            assert found.slug == desk.view.operations[op.operation_id].slug
+        else:
+            upkeep.sweep(desk.world, desk.custody, offline=False)
+        now = desk.view.operations[op.operation_id]
+        desk.dies()
+        return now
+
+    assert (look().turn, look().slug) == (None, "still-answering")  # a site may know of it late
+    ground.time.sleep(3600.0)
+    ground.on("other-account")
+    if by == "sweep":
+        assert look().turn is None
+    ground.off("other-account")
+    lost = look()
+    assert (lost.state, lost.turn, lost.slug, lost.sent, lost.retry) == ("accepted", "lost", "answer-lost", "yes", "never")
+    lines, reads = ground.ledger_lines(), ground.site.world.reads
+    if by == "sweep":
+        look()
+        assert ground.ledger_lines() == lines and ground.site.world.reads <= reads + 1, "it is not looked for again"
+    assert len(ground.sends) == 1

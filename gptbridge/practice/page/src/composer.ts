@@ -74,6 +74,7 @@ export class Composer {
       },
     });
     this.open(this.conversation);
+    if (scenario("tool-pill")) this.hint("search"); // as an earlier visit left it
   }
 
   /** What would be sent now; null while there is nothing, or a file is not ready. */

@@ -1,15 +1,11 @@
 // How elements are made: attributes and text only, never markup from outside.
 import { isSecond, keeps } from "./generation";
-import { scenario } from "./net";
 
 export type Child = Node | string | null | undefined | false;
 type Value = string | number | boolean | null | undefined | ((event: never) => void);
 
-/** Scenario `renamed`: each of its words, as the name of an attribute, a class or a whole value, begins with `x-` from now on. */
+/** Sets an attribute; one that is as it should be is not touched. */
 export function set(element: Element, name: string, value: string): void {
-  const words = new Set(String(scenario("renamed")?.what ?? "").split(" ").filter(Boolean));
-  const now = (word: string): string => (words.has(word) ? `x-${word}` : word);
-  if (words.size) [name, value] = [now(name), name === "class" ? value.split(" ").map(now).join(" ") : now(value)];
   if (element.getAttribute(name) !== value) element.setAttribute(name, value);
 }
 

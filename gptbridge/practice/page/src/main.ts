@@ -2,6 +2,7 @@
 import { Composer, Composed } from "./composer";
 import { Dial } from "./dial";
 import { assign, h } from "./dom";
+import { drift, standsInstead } from "./drift";
 import { Choice, Exchange, ExchangeHooks, follow, readConversation, userMessage } from "./exchange";
 import { isSecond, names, settle } from "./generation";
 import { Header } from "./header";
@@ -260,8 +261,10 @@ async function begin(): Promise<void> {
   settle();
   const localised = scenario("localised");
   speak(new URLSearchParams(location.search).get("hl") ?? (localised ? String(localised.language ?? "de") : "en"));
+  if (standsInstead()) return;
   const page = new Page();
   page.build();
+  drift();
   if (document.readyState !== "complete") await new Promise((resolve) => addEventListener("load", resolve, { once: true }));
   await Promise.all([new Promise((resolve) => setTimeout(resolve, HYDRATES_AFTER)), arrangeServiceWorker()]);
   page.hydrate();

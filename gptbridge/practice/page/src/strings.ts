@@ -17,6 +17,8 @@ const EN = {
   askGpt: "Ask ChatGPT", stopShort: "Stop", addPhotos: "Attach photos or videos", preview: "Preview file",
   selectModel: "Select ChatGPT model", effort: "Thinking effort", power: "Power", effortOf: "{0}, {1} of {2}.", effortStandard: "Standard", effortExtended: "Extended",
   close: "Close", renamePrompt: "New name", networkError: "A network error occurred.", imageAlt: "Generated image", interrupted: "You stopped this response", noVoice: "The practice site has no voice.",
+  capped: "You've reached the limit. Try again after 5:00 PM.", noticeTitle: "We updated our terms", noticeText: "Please read them before you go on.",
+  approvalTitle: "Allow this tool?", approvalText: "It wants to send a message for you.", allowOnce: "Allow once", deny: "Deny", welcomeBack: "Welcome back", chooseAccount: "Choose an account to continue.",
 };
 type Key = keyof typeof EN;
 const DE: Record<Key, string> = {
@@ -37,6 +39,8 @@ const DE: Record<Key, string> = {
   askGpt: "ChatGPT fragen", stopShort: "Anhalten", addPhotos: "Fotos oder Videos anhängen", preview: "Dateivorschau",
   selectModel: "ChatGPT-Modell auswählen", effort: "Denkaufwand", power: "Leistung", effortOf: "{0}, {1} von {2}.", effortStandard: "Standard", effortExtended: "Erweitert",
   close: "Schließen", renamePrompt: "Neuer Name", networkError: "Ein Netzwerkfehler ist aufgetreten.", imageAlt: "Generiertes Bild", interrupted: "Du hast diese Antwort angehalten", noVoice: "Die Übungsseite hat keine Sprachfunktion.",
+  capped: "Du hast das Limit erreicht. Versuche es nach 17:00 Uhr noch einmal.", noticeTitle: "Unsere Bedingungen sind neu", noticeText: "Bitte lies sie, bevor es weitergeht.",
+  approvalTitle: "Dieses Werkzeug erlauben?", approvalText: "Es will eine Nachricht für dich senden.", allowOnce: "Einmal erlauben", deny: "Ablehnen", welcomeBack: "Willkommen zurück", chooseAccount: "Wähle ein Konto.",
 };
 
 const ES: Record<Key, string> = {
@@ -57,6 +61,8 @@ const ES: Record<Key, string> = {
   askGpt: "Pregunta a ChatGPT", stopShort: "Detener", addPhotos: "Adjuntar fotos o vídeos", preview: "Vista previa del archivo",
   selectModel: "Seleccionar modelo de ChatGPT", effort: "Esfuerzo de razonamiento", power: "Potencia", effortOf: "{0}, {1} de {2}.", effortStandard: "Estándar", effortExtended: "Ampliado",
   close: "Cerrar", renamePrompt: "Nombre nuevo", networkError: "Se produjo un error de red.", imageAlt: "Imagen generada (Generated image)", interrupted: "Detuviste esta respuesta", noVoice: "El sitio de práctica no tiene voz.",
+  capped: "Has alcanzado el límite. Inténtalo de nuevo después de las 17:00.", noticeTitle: "Nuestras condiciones han cambiado", noticeText: "Léelas antes de continuar.",
+  approvalTitle: "¿Permitir esta herramienta?", approvalText: "Quiere enviar un mensaje por ti.", allowOnce: "Permitir una vez", deny: "Denegar", welcomeBack: "Te damos la bienvenida", chooseAccount: "Elige una cuenta.",
 };
 
 const TABLES: Record<string, Record<Key, string>> = { en: EN, de: DE, es: ES };
