@@ -61,7 +61,7 @@ def test_another_one_in_the_held_request_is_failed_with_the_pages_notice(ground:
     ground.on("model-replaced", notice="Another one answers until 7:30 PM.", **other)
     op = refused(worker, **PRO)
     assert (op.state, op.slug, op.request, ground.clicks) == ("rejected", "site-changed", "refused", 1)
-    assert op.error is not None and "as asked for and chosen; the page says: Another one answers until 7:30 PM." in op.error["message"]
+    assert op.error is not None and "as asked for and chosen; the page says: Another one answers until 7:30 PM" in op.error["message"]
 
 
 def test_a_request_with_a_word_that_is_none_is_not_repeated(ground: Ground, worker: Worker) -> None:
