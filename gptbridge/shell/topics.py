@@ -441,9 +441,9 @@ The practice site: a stand-in of the site on this machine, without any account.
   GET /practice/state shows every send request that it saw. A home belongs to
   one site: give practice a home of its own.
 
-  Scenarios: --scenario NAME or NAME:key=value, as often as you like; gen2 is the
-  second generation
-  of the site's page. Which one is open ask-gpt sees by itself.
+  Scenarios: --scenario NAME or NAME:key=value, as often as you like; gen2 is
+  the second generation of the site's page. Which one is open ask-gpt sees by
+  itself.
 
 """
 

@@ -31,7 +31,7 @@ def test_another_model_than_chosen_never_leaves(desk: Desk) -> None:
     desk.site.scenario("model-replaced", notice="Another one answers.")
     ran = desk.json("send", "replaced", "--model", "gpt-5-5-pro")
     assert (ran.code, ran.doc["sent"], ran.doc["retry"], desk.site.sends()) == (15, "no", "never", []), ran
-    assert "the page says: Another one answers." in ran.doc["error"]["message"]
+    assert "the page says: Another one answers" in ran.doc["error"]["message"]
 
 
 def test_no_quota_left_is_said_with_the_pages_words_and_nothing_is_sent(desk: Desk) -> None:
