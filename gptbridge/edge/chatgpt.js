@@ -2,15 +2,18 @@
 // Runs in the page's main world through the driver; the bearer token is used here and never leaves the page.
 // What both generations of the page have. The labels of controls are in the person's language: none of them is looked at.
 const common = {
-  thought: '[data-testid^="cot-v5"], [data-testid*="thinking"], [data-testid*="reasoning"], [class~="group/activity-header"]',  // 2025-11 .. 2026-10; closed: never pressed
-  busy: '[role="progressbar"], [aria-busy="true"], [data-state="uploading"], [data-state="loading"], [data-state="pending"]',  // 2025-11 .. 2026-07
+  // 2025-11 .. 2026-10; closed: never pressed
+  thought: '[data-testid^="cot-v5"], [data-testid*="thinking"], [data-testid*="reasoning"], [class~="group/activity-header"]',
+  // 2025-11 .. 2026-07
+  busy: '[role="progressbar"], [aria-busy="true"], [data-state="uploading"], [data-state="loading"], [data-state="pending"]',
   broken: '[data-state="failed"], [data-state="error"], [class*="text-error"]',
   input: 'input[type="file"]',  // several, hidden; one takes documents, the others images alone (2025-11 .. 2026-09)
   login: '[data-testid="login-button"]',  // also seen on signed-in pages (2026-06-15): a hint, never a proof
   challenge: '#challenge-form, #challenge-running, iframe[src*="challenges.cloudflare.com"], input[id^="cf-chl-widget-"]',  // 2025-11 .. 2026-07
   dialog: '[role="dialog"], [role="alertdialog"]',
   toast: '[role="alert"], .toast-root, [data-testid="toast"]',  // 2025-10 .. 2026-10
-  noise: 'button, .sr-only, svg, .katex-html, [data-testid="webpage-citation-pill"] img, [data-testid="chatgpt-citation"] img, [data-markdown-copy="exclude"]',
+  noise: 'button, .sr-only, svg, .katex-html, [data-markdown-copy="exclude"], ' +
+    '[data-testid="webpage-citation-pill"] img, [data-testid="chatgpt-citation"] img',
   code: 'pre, [data-markdown-copy="code-block"]',  // without a pre since 2026-09, its language in a line of its own
   picker: ['button[data-testid="model-switcher-dropdown-button"]',  // header, 2024 .. 2026-05
     'button.__composer-pill[aria-haspopup="menu"]',  // composer, 2026-05 .. 2026-09
@@ -42,7 +45,8 @@ const generations = [{
   said: '.whitespace-pre-wrap',  // a prompt's own text, 2024-06 .. 2026-09
   body: '.markdown',  // 2023-11 .. 2026-09
   failed: '[data-testid*="regenerate"], .text-token-text-error',  // 2025-11
-  chip: 'form [role="group"][aria-label][class*="file"], form [data-testid*="attachment"], form [data-testid*="file-chip"]',  // 2025-12 .. 2026-07
+  // 2025-12 .. 2026-07
+  chip: 'form [role="group"][aria-label][class*="file"], form [data-testid*="attachment"], form [data-testid*="file-chip"]',
   mode: 'button[role="radio"]',  // Chat first, then Work, 2026-07-12
 }, {
   name: 2,
@@ -55,6 +59,7 @@ const generations = [{
   place: '[data-turn-key]',
   message: '[data-chatgpt-search-unit-key][data-chatgpt-search-message-ids]',  // key `<turn>:<number>:user|assistant`, 2026-09
   said: '[data-user-message-bubble] .whitespace-pre-wrap',  // 2026-09-29
+  rich: '[data-markdown-text-tone="user-message"]',  // a prompt with a block of code is shown as an answer is, 2026-09-29
   body: '[data-markdown-text-style="assistant-message"]',  // 2026-09
   failed: '[role="alert"]',  // 2026-10
   chip: 'form [data-composer-attachments] [class~="group/composer-attachment"]',  // 2026-09-20 .. 2026-09-28
@@ -72,17 +77,20 @@ const either = (name) => generations.map((one) => one[name]).filter(Boolean).joi
 function generation() {
   const traits = (one) => Object.values(one).filter((hook) => typeof hook === 'string' && found(hook)).length;
   const shows = generations.filter((one) => editors(one.editor).length);
-  const likely = shows.length ? shows : generations.filter((one) => generations.every((other) => other === one || traits(one) > traits(other)));
-  return likely.length === 1 ? likely[0] : {...Object.fromEntries(generations.flatMap(Object.keys).map((name) => [name, either(name)])), name: 0};
+  const leads = (one) => generations.every((other) => other === one || traits(one) > traits(other));
+  const likely = shows.length ? shows : generations.filter(leads);
+  const neither = {...Object.fromEntries(generations.flatMap(Object.keys).map((name) => [name, either(name)])), name: 0};
+  return likely.length === 1 ? likely[0] : neither;
 }
 const hooks = {...common, ...generation()};
 const editorOf = () => { const all = editors(hooks.editor); return all.length === 1 ? all[0] : null; };
 const roleOf = (node) => node.dataset.messageAuthorRole || (node.dataset.chatgptSearchUnitKey || '').split(':').pop();
-const idOf = (node) => node.dataset.messageId || (node.dataset.chatgptSearchMessageIds || '').trim().split(/\s+/).pop();  // of a reply in steps the reply itself
+// Of a reply in steps the last id is the reply itself.
+const idOf = (node) => node.dataset.messageId || (node.dataset.chatgptSearchMessageIds || '').trim().split(/\s+/).pop();
 // A composer's control: the one in the editor's own form, where it is the only one of its kind that is shown.
 const controlOf = (selector) => {
   const form = editorOf() && editorOf().closest('form');
-  const all = Array.from(document.querySelectorAll(selector)).filter((node) => shown(node) && (!form || node.closest('form') === form));
+  const all = Array.from(document.querySelectorAll(selector)).filter((node) => shown(node) && !!form && node.closest('form') === form);
   return all.length === 1 ? all[0] : null;
 };
 
@@ -209,7 +217,7 @@ function placesOf() {
     messages: outermost(Array.from(place.querySelectorAll(hooks.message)), hooks.message).map((node) => ({
       id: idOf(node), role: roleOf(node),
       text: Array.from(node.querySelectorAll(hooks.said), (one) => one.textContent).join('\n\n'),
-      html: Array.from(node.querySelectorAll(hooks.body), cleaned).join('\n'),
+      html: Array.from(node.querySelectorAll([hooks.body, hooks.rich].filter(Boolean).join(', ')), cleaned).join('\n'),
     })),
   }));
 }
@@ -293,11 +301,12 @@ const api = {
     const counts = Object.fromEntries(known.map(([name, hook]) => [name, document.querySelectorAll(hook).length]));
     const needed = [...always, ...(named && (turns || document.readyState === 'complete') ? inThread : [])];
     return {
-      generation: hooks.name, found: counts, missing: needed.filter((name) => !counts[name]),
+      generation: hooks.name, found: counts, missing: needed.filter((name) => !counts[name] && !(name === 'said' && counts.rich)),
       lacking: useful.filter((name) => hooks[name] && !counts[name] && (named || name !== 'place')), selectors: Object.fromEntries(known),
-      told: ['id', 'class', 'role', 'type', 'data-testid', 'data-state', 'data-turn', 'data-message-author-role', 'contenteditable', 'aria-expanded', 'aria-checked',
-        'aria-disabled', 'aria-busy', 'aria-haspopup', 'aria-modal', 'aria-selected', 'disabled', 'hidden', 'multiple', 'accept', 'data-conversation-role',
-        'data-composer-navigation-target', 'data-markdown-text-style', 'data-talvt-turn-state'],  // a program's words, never a person's
+      told: ['id', 'class', 'role', 'type', 'data-testid', 'data-state', 'data-turn', 'data-message-author-role', 'contenteditable',
+        'aria-expanded', 'aria-checked', 'aria-disabled', 'aria-busy', 'aria-haspopup', 'aria-modal', 'aria-selected', 'disabled', 'hidden',
+        'multiple', 'accept', 'data-conversation-role', 'data-composer-navigation-target', 'data-markdown-text-style',
+        'data-talvt-turn-state'],  // a program's words, never a person's
       words: ['message', 'body', 'said', 'editor'].map(either),
     };
   },

@@ -222,7 +222,7 @@ class ChatPage:
                 continue
             for message in place["messages"]:
                 if message["role"] == "user":
-                    turns.append(RenderedTurn(message["id"], message["text"], None))
+                    turns.append(RenderedTurn(message["id"], message["text"] or markdown_of(message["html"]), None))
                     follows = True
                 elif follows:
                     said = [text for text in (turns[-1].answer, markdown_of(message["html"])) if text]

@@ -14,7 +14,7 @@ from gptbridge.core.errors import Failure
 from gptbridge.core.ports import Held, Unread
 from gptbridge.core.stream import ConversationNamed, Done, InputMessage, MessageState, ReplyStream
 from gptbridge.practice.world import FIRST, SECOND, Conversation
-from tests.contract.conftest import Pair, Window
+from tests.contract.conftest import PAIRS, Pair, Window
 from tests.core.site_json import CONVERSATION, Doc
 
 UNKNOWN = "68c1d2e3-0000-8000-8000-00000000dead"
@@ -156,6 +156,33 @@ def test_a_composer_that_cuts_is_read_back_as_it_is(window: Window) -> None:
     window.on("truncate-composer", at=5)
     window.at().page.type("Hello there")
     assert window.page.facts().composer != "Hello there"
+
+
+EDITORS = {"first": '<div id="prompt-textarea" class="ProseMirror" contenteditable="true">x</div>',
+           "second": '<form><div data-composer-markdown contenteditable="true" role="textbox">x</div></form>'}
+
+
+@pytest.mark.parametrize("pair", PAIRS[1:], indirect=True)
+@pytest.mark.parametrize("other", EDITORS)
+def test_a_page_with_two_composers_has_none(pair: Pair, other: str) -> None:
+    """Of one generation or of both: where the text would go is not known, so nothing is pressed."""
+    window = pair.open().at()
+    window.page.type("Hello")
+    added = "document.body.insertAdjacentHTML('beforeend', arguments[0]); arguments[1]()"
+    window.page._session.execute_async_script(added, EDITORS[other])  # type: ignore[attr-defined]
+    assert window.page.facts().composer is None
+    assert fails(window.page.press).slug == "site-changed" and window.sends == [] and not window.gate.notes()
+
+
+@pytest.mark.parametrize("pair", PAIRS[1:], indirect=True)
+def test_two_controls_that_might_send_are_none(pair: Pair) -> None:
+    window = pair.open().at()
+    window.page.type("Hello")
+    doubled = """const one = document.querySelector('button[data-testid="send-button"], form button[type="submit"]');
+        one.after(one.cloneNode(true)); arguments[0]()"""
+    window.page._session.execute_async_script(doubled)  # type: ignore[attr-defined]
+    assert not window.page.files().sendable
+    assert fails(window.page.press).slug == "site-changed" and window.sends == [] and not window.gate.notes()
 
 
 # The gate
@@ -327,7 +354,7 @@ def test_while_an_answer_comes_the_page_is_generating_and_its_stop_control_stops
 
 
 def test_what_the_page_shows_of_a_conversation(pair: Pair) -> None:
-    talk = pair.open().at().sent("first words, with *stars*")
+    talk = pair.open().at().sent("first words, with *stars*:\n\n```\na block\n\n  of code\n```")
     pair.open().at(talk).sent("practice:think second\n\n  words <b>")
     window = pair.open().at(talk)
     seen = window.page.rendered()

@@ -16,6 +16,7 @@ from gptbridge.core.record import encode
 from gptbridge.edge.home import open_home
 from gptbridge.edge.host import Host
 from gptbridge.edge.ledger_file import LedgerFile
+from gptbridge.flow.hydrating import READS, SPARED
 from gptbridge.flow.upkeep import Swept, summary, sweep
 from gptbridge.practice.world import FIRST, Conversation
 from tests.edge.crashing import Quick, child, status
@@ -220,7 +221,7 @@ def test_what_became_uncertain_ten_years_ahead(ground: Ground, worker: Worker) -
 
 
 def test_who_was_tried_last_is_no_matter_of_clocks(ground: Ground, worker: Worker) -> None:
-    """Twenty that were looked for ten years ahead are as recent as any: the other five come next, and then they."""
+    """Fifteen that were looked for ten years ahead are as recent as any: the other ten come next, and then they."""
     for number in range(25):
         reach(worker, "released", account=WHO, to=f"68c1d2e3-0000-8000-8000-{number:012x}")
     ids = list(worker.view.operations)
@@ -235,7 +236,7 @@ def test_who_was_tried_last_is_no_matter_of_clocks(ground: Ground, worker: Worke
         swept(desk)
         return [i for i, op in desk.view.operations.items() if op.seq != known[i]]
 
-    assert tried() == ids[:15] + ids[20:] and set(ids[15:20]) <= set(tried())
+    assert tried() == ids[:5] + ids[15:] and set(ids[5:15]) <= set(tried())
 
 
 def test_pruning_loses_nothing_that_another_process_appends(ground: Ground, worker: Worker) -> None:
@@ -397,7 +398,7 @@ def test_the_least_recently_tried_come_first_and_a_run_is_bounded(ground: Ground
     reads = ground.site.world.reads
     assert swept(desk).counts["uncertain"] == 25
     tried = [op.operation_id for op in desk.view.operations.values() if op.looked_at is not None]
-    assert tried == list(desk.view.operations)[:20] and ground.site.world.reads - reads <= 24
+    assert tried == list(desk.view.operations)[:READS - SPARED] and ground.site.world.reads - reads <= READS
     ground.time.sleep(1.0)
     swept(desk)
     assert all(op.looked_at is not None for op in desk.view.operations.values())

@@ -69,7 +69,11 @@ export class TurnView {
 
   private bubble(text: string): HTMLElement {
     const long = text.length > 1500 || text.split("\n").length > 14;
-    const content = h("div", { "data-testid": "collapsible-user-message-content", class: long && !this.wholeMessage ? "collapsed" : "" }, h("div", { ...names("said"), class: "whitespace-pre-wrap" }, text));
+    // The second generation shows a prompt that holds a block of code as it shows an answer.
+    const rich = isSecond() && /^```/m.test(text);
+    const said = rich ? h("div", { "data-markdown-text-tone": "user-message", class: "prose" }) : h("div", { ...names("said"), class: "whitespace-pre-wrap" }, text);
+    if (rich) renderMarkdown(said, text, [], false);
+    const content = h("div", { "data-testid": "collapsible-user-message-content", class: long && !this.wholeMessage ? "collapsed" : "" }, said);
     const toggle = long && h("button", { type: "button", "data-testid": "collapsible-user-message-toggle", "aria-expanded": String(this.wholeMessage), class: "link-btn", click: (event: Event) => {
       this.wholeMessage = !this.wholeMessage;
       content.classList.toggle("collapsed", !this.wholeMessage);
