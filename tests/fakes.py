@@ -27,6 +27,7 @@ from urllib.parse import urlsplit
 from gptbridge.core.ports import Held, Link, Note, SentFile, Unavailable, Upload
 from gptbridge.edge.chatgpt import ChatPage
 from gptbridge.edge.chatgpt_files import allowed, disposed_name, unfetched
+from tests.fake_picker import FakePicker
 
 IDLE_S = 30.0
 NAMED = re.compile(rb'"conversation_id": ?"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})"')
@@ -78,6 +79,7 @@ class FakeSession:
         self.clicks = 0
         self.dead: str | None = None  # a reason: the browser is gone
         self.alter: Callable[[dict[str, Any]], None] = lambda body: None
+        self.picker = FakePicker(self._models, self._scenarios)
 
     # The driver's methods
 
@@ -86,6 +88,7 @@ class FakeSession:
         self.tell("open")
         path = urlsplit(url).path
         self.page = Document(path)
+        self.picker = FakePicker(self._models, self._scenarios)
         scenarios = self._scenarios()
         if "draft" in scenarios:
             self.page.text = str(scenarios["draft"]["text"])
@@ -96,6 +99,10 @@ class FakeSession:
 
     def execute_cdp_cmd(self, cmd: str, cmd_args: dict[str, Any]) -> Any:
         self._alive()
+        if cmd == "Input.dispatchMouseEvent":
+            self.picker.point(cmd_args["y"])
+        if cmd == "Input.dispatchKeyEvent" and cmd_args["key"] == "Escape":
+            self.picker.escape()
         return {}
 
     def execute_async_script(self, script: str, *args: Any) -> Any:
@@ -166,7 +173,13 @@ class FakeSession:
                 "dialog": ["Too many requests"] if "throttled" in scenarios else ["?"] if asks else [],
                 "toast": [page.toast] if page.toast else [], "covered": asks or "throttled" in scenarios or "dialog" in scenarios,
                 "tools": int("tool-pill" in scenarios), "locked": False,
-                "heldBack": "cap-notice" in scenarios}
+                "heldBack": "cap-notice" in scenarios, "choice": self.picker.label}
+
+    def _do_picker(self) -> dict[str, Any]:
+        return self.picker.shown()
+
+    def _models(self) -> list[dict[str, Any]]:
+        return list(self.http.json("/backend-api/models", headers=self._headers())["models"])
 
     def _do_rendered(self) -> dict[str, Any]:
         """One place for a prompt and one for its answer; the last few are mounted. An answer is paragraphs of plain text here."""
@@ -268,6 +281,7 @@ class FakeSession:
                     "retryAfter": reply.getheader("retry-after"), "text": data.decode("utf-8")}
 
     def _do_paste(self, text: str) -> bool:
+        self.picker.pasted()
         for at in range(0, len(text), PIECE):
             self._insert(text[at:at + PIECE], pasted=True)
         return True
@@ -322,8 +336,10 @@ class FakeSession:
             attachments.pop()
         if "upload-extra" in scenarios:
             attachments.append({"id": "file_" + "0" * 32, "name": "left over.txt", "size": 1})
+        model, effort, notice = self.picker.asked()
+        self.page.toast = notice or self.page.toast
         body: dict[str, Any] = {
-            "action": "next", "parent_message_id": self.page.leaf or "client-created-root", "model": "auto",
+            "action": "next", "parent_message_id": self.page.leaf or "client-created-root", "model": model, "thinking_effort": effort,
             "messages": [{"id": message_id, "author": {"role": "user"}, "metadata": {"attachments": attachments} if attachments else {},
                           "content": {"content_type": "text", "parts": [text]}}]}
         if conversation is not None:

@@ -17,6 +17,7 @@ from gptbridge.core.transcript import Block, Log
 
 SECTION = "artifacts"
 FOLDER = "./ask-gpt"
+UNUSABLE = f"{FOLDER} cannot be used"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +83,11 @@ def missing(files: Sequence[Brought], conversation_id: str | None) -> Failure | 
     lost = [one for one in files if one.status == "failed"]
     if not lost:
         return None
+    again = f"ask-gpt download-attachments {conversation_id}"
+    here = any((one.error or "").startswith(UNUSABLE) for one in lost)
     return Failure("artifacts-incomplete", f"{len(lost)} of {len(files)} file{'s' if len(files) > 1 else ''} could not be brought back",
-                   f"ask-gpt download-attachments {conversation_id} tries again; what has expired on the site stays lost")
+                   f"make ./ask-gpt a folder of yours that can be written, or go to another folder, then {again}" if here else
+                   f"{again} tries again; what has expired on the site stays lost")
 
 
 def documents(files: Iterable[Brought]) -> dict[str, list[dict[str, Any]]]:

@@ -23,6 +23,7 @@ NEW = "new"
 
 _ULID = re.compile(r"[0-7][0-9A-HJKMNP-TV-Z]{25}")
 _CROCKFORD = {c: i for i, c in enumerate("0123456789ABCDEFGHJKMNPQRSTVWXYZ")}
+_CHOICE = re.compile("[a-z0-9][a-z0-9._-]{0,63}")
 _UNSENDABLE = re.compile("[\0\ud800-\udfff]")
 _CONVERSATION = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
@@ -38,7 +39,9 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """What is to be sent, as admitted. `prompt` None is no text at all, "" is empty text; they are distinct requests."""
+    """What is to be sent, as admitted. `prompt` None is no text at all, "" is empty text; they are distinct requests.
+
+    effort, model: words of the site, defaults already in place; None = whatever the page has, which nobody asked for."""
 
     prompt: str | None
     target: str = NEW
@@ -61,6 +64,14 @@ class Payload:
             "files": [[f.name, f.size, f.sha256] for f in self.files], "effort": self.effort, "model": self.model,
         }
         return hashlib.sha256(json.dumps(body, sort_keys=True, separators=(",", ":")).encode("ascii")).hexdigest()
+
+
+def choice(text: str) -> str:
+    """The site's word for a model (its slug) or an effort, in lower case; "" is none: whatever the page has. Else ValueError."""
+    word = text.lower()
+    if word and not _CHOICE.fullmatch(word):
+        raise ValueError("no word of the site")
+    return word
 
 
 def encoded(text: str) -> bytes:

@@ -32,6 +32,8 @@ class Settings:
     wait: float = 900.0
     give_up: float = 5400.0
     copies: bool = True
+    model: str | None = None
+    effort: str | None = None
 
 
 class Clock(Protocol):
@@ -260,6 +262,10 @@ class Strays(Protocol):
         """One file of the home itself that a person has given up; under the lock under which it is written."""
         ...
 
+    def set_aside_foreign(self, name: str) -> Stray | None:
+        """Likewise where a link, a folder or a pipe stands at the name of a file of the home; None where it does not."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Saved:
@@ -374,7 +380,8 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class PageFacts:
-    """What the page shows at one moment. `composer` None: no composer there. `conversation_id` None on the home page, never `WEB:`."""
+    """What the page shows at one moment. `composer` None: no composer there. `conversation_id` None on the home page, never `WEB:`.
+    choice: what it writes on its picker of model and effort, in any language: good to see that it changed. notice: what a toast says."""
 
     conversation_id: str | None = None
     composer: str | None = None
@@ -385,6 +392,8 @@ class PageFacts:
     temporary: bool = False
     tools: int = 0  # switched on in the composer
     covered: bool = False  # something lies over the composer, and stays there
+    choice: str = ""
+    notice: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -545,6 +554,12 @@ class Page(Protocol):
 
     def outline(self) -> dict[str, Any]:
         """The page's structure, fit to be kept: no text, no label, no id of a person or conversation, no token (SI-04)."""
+        ...
+
+    def choose(self, model: str | None, effort: str | None) -> None:
+        """Choose them in the page's own picker, by the site's words, and read back that it shows them as chosen. Failures, with what
+        the page says: "bad-input" for what is not offered, "rate-limited" for what is switched off now, "needs-human" for what asks for
+        something else first, "site-changed" for a picker that is not as known or does not keep the choice."""
         ...
 
     def clear(self) -> None:

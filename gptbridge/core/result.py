@@ -164,6 +164,7 @@ def operation_document(op: Operation, *, detail: bool = False) -> dict[str, Any]
         "updated_at": op.updated_at, "turn": op.turn, "attempt": op.attempt, "refusal": op.refusal}
     if detail:
         accepted = op.state in (State.ACCEPTED, State.COMPLETED)
+        doc["asked"] = {"model": op.model, "effort": op.effort}
         doc["fingerprint"] = op.fingerprint
         doc["receipt"] = {"conversation_id": op.conversation_id, "user_message_id": op.user_message_id, "turn_id": op.turn_id,
                           "site_message_id": op.site_message_id} if accepted else None

@@ -15,6 +15,16 @@ const common = {
   noise: 'button, .sr-only, svg, .katex-html, [data-markdown-copy="exclude"], ' +
     '[data-testid="webpage-citation-pill"] img, [data-testid="chatgpt-citation"] img',
   code: 'pre, [data-markdown-copy="code-block"]',  // without a pre since 2026-09, its language in a line of its own
+  picker: ['button[data-testid="model-switcher-dropdown-button"]',  // header, 2024 .. 2026-05
+    'button.__composer-pill[aria-haspopup="menu"]',  // composer, 2026-05 .. 2026-09
+    'button[aria-haspopup="menu"][data-composer-navigation-target="reasoning"]'],  // 2026-09
+  menu: '[role="menu"], [data-testid="composer-intelligence-picker-content"]',  // 2025-11; 2026-06 .. 2026-09
+  option: '[role="menuitemradio"], [role="menuitem"][data-testid^="model-switcher-"]',  // 2025-11 .. 2026-09
+  models: '[data-testid="composer-model-picker-slider-advanced-view"], [data-model-picker-view="advanced"]',  // its radios are models, without a slug (2026-08, 2026-10)
+  effortRow: '[data-model-picker-thinking-effort-row]',  // 2026-05, a model and what opens its efforts
+  efforts: '[data-model-picker-thinking-effort-action="true"]',
+  more: '[data-model-picker-view-toggle="true"]',  // what shows the models instead of the slider (2026-10)
+  slider: '[data-model-reasoning-effort-slider] [role="slider"], [data-model-picker-power-slider] [role="slider"]',  // 2026-08 .. 2026-10, its places in the order of the efforts
   tool: 'form button[class~="__composer-pill"]:not([aria-haspopup])',  // one that is switched on (search, deep research ...), 2026-05; a menu's is the model's
 };
 // Which of them must be there: on any page of somebody who is signed in, and where a conversation is open; those that help and can be done
@@ -126,6 +136,25 @@ const sendable = () => {
   const send = controlOf(hooks.send);
   return !!send && !(send.disabled || send.getAttribute('aria-disabled') === 'true' || 'disabled' in send.dataset);
 };
+// A switch of the picker: what it is called, whether it is chosen or switched off, and what the page says about that.
+function switchOf(node) {
+  const box = node.getBoundingClientRect();
+  const own = Array.from(node.querySelectorAll('*')).filter((one) => !one.childElementCount).map((one) => one.textContent.trim());
+  const said = (node.getAttribute('aria-describedby') || '').split(/\s+/).filter(Boolean).map((id) => document.getElementById(id));
+  const {state, disabled} = node.dataset;
+  return {
+    element: node, at: [Math.round(box.x + box.width / 2), Math.round(box.y + box.height / 2)],
+    labels: Array.from(new Set([node.textContent.trim(), ...own].filter(Boolean))).slice(0, 8).map((text) => text.slice(0, 80)),
+    checked: ['aria-checked', 'aria-selected', 'aria-current'].some((name) => node.getAttribute(name) === 'true') || ['checked', 'selected', 'on'].includes(state),
+    off: node.disabled === true || node.getAttribute('aria-disabled') === 'true' || state === 'disabled' || (disabled !== undefined && disabled !== 'false'),
+    notice: said.filter(Boolean).map((one) => one.textContent.trim()).join(' ').slice(0, 200),
+  };
+}
+const pickerOf = () => hooks.picker.map((one) => document.querySelector(one)).find(shown) || null;
+const choiceOf = () => {
+  const button = pickerOf();
+  return button ? `${button.textContent.trim()}|${button.getAttribute('aria-label') || ''}` : '';
+};
 // Whether something lies over the editor: a dialog's backdrop swallows every click (2026-03 .. 2026-08), in whatever language it speaks.
 const covered = () => {
   const editor = editorOf();
@@ -229,10 +258,34 @@ const api = {
       login: shown(document.querySelector(hooks.login)),
       challenge: challengeTitle.test(document.title) || !!document.querySelector(hooks.challenge),
       dialog: Array.from(document.querySelectorAll(hooks.dialog)).filter(shown).map((node) => node.textContent.slice(0, 400)),
-      toast: toasts(), covered: covered(), tools: document.querySelectorAll(hooks.tool).length,
+      toast: toasts(), choice: choiceOf(), covered: covered(), tools: document.querySelectorAll(hooks.tool).length,
       locked: !editor && locked.test(document.body ? document.body.textContent.slice(0, 5000) : ''),
       heldBack: !!document.querySelector(hooks.send) && !sendable(),
     };
+  },
+
+  // The picker of model and effort as it stands: what opens it, and every switch in what is open of it.
+  picker() {
+    const menus = Array.from(document.querySelectorAll(hooks.menu)).filter(shown);
+    const nodes = Array.from(new Set(menus.flatMap((menu) => Array.from(menu.querySelectorAll(hooks.option))))).filter(shown);
+    const options = nodes.map((node) => {
+      const slug = (/^model-switcher-(.+)$/.exec(node.dataset.testid || '') || [])[1] || null;
+      const row = node.closest(hooks.effortRow);
+      return {...switchOf(node), slug, kind: slug || node.closest(hooks.models) ? 'model' : 'effort', efforts: row && row.querySelector(hooks.efforts)};
+    });
+    const slider = Array.from(document.querySelectorAll(hooks.slider)).find(shown);
+    const number = (name) => Number(slider.getAttribute(name));
+    return {
+      button: pickerOf(), more: Array.from(document.querySelectorAll(hooks.more)).find(shown) || null, options,
+      slider: slider ? {...switchOf(slider), min: number('aria-valuemin'), max: number('aria-valuemax'), now: number('aria-valuenow')} : null,
+      dialogs: Array.from(document.querySelectorAll(hooks.dialog)).filter(shown).map((node) => node.textContent.trim().slice(0, 400)),
+    };
+  },
+
+  focus(node) {
+    const place = node.closest('[tabindex="0"]') || node;
+    place.focus();
+    return document.activeElement === place;
   },
 
   rendered() {

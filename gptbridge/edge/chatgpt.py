@@ -22,7 +22,7 @@ from gptbridge.core.conversation import check
 from gptbridge.core.errors import Failure
 from gptbridge.core.operation import is_conversation_id
 from gptbridge.core.ports import Body, Clock, Files, Hooks, Link, PageFacts, Rendered, RenderedTurn, Session, Unavailable, Unread
-from gptbridge.edge import chatgpt_files, outline
+from gptbridge.edge import chatgpt_files, chatgpt_picker, outline
 
 LOAD_S = 30.0
 COVER_S = 1.5  # how long something may lie over the page while it comes up
@@ -42,6 +42,7 @@ SEND_PATH = r"^/backend-(?:api|anon)/(?:f/)?conversation/?$"  # read by JavaScri
 UPLOAD_ANNOUNCED = "/backend-api/files"
 UPLOAD_STORED = r"/backend-api/files/([A-Za-z0-9_-]+)/uploaded"
 UPLOAD_PROCESSED = "/backend-api/files/process_upload_stream"
+MODELS = "/backend-api/models"  # 2023 .. 2026-10: slugs, titles, efforts in order (see chatgpt_picker)
 ACCOUNT_HEADER = "chatgpt-account-id"  # the workspace that a request speaks for (web client, 2023 .. 2026-11)
 
 # core/send_request.sending_part for a page or worker: the user messages of a value, or null. Both must find the same.
@@ -166,7 +167,7 @@ class ChatPage:
         named = state["named"]
         known = named.lower() if named and is_conversation_id(named.lower()) else None
         return PageFacts(known, state["text"], state["chips"], state["newest"], state["generating"], "work" if state["work"] else "chat",
-                         state["temporary"], state["tools"], state["covered"])
+                         state["temporary"], state["tools"], state["covered"], state["choice"], state["toast"][0] if state["toast"] else "")
 
     def hooks(self) -> Hooks:
         found = self._call("hooks")
@@ -267,6 +268,11 @@ class ChatPage:
 
     def documents(self, conversation_id: str) -> dict[str, tuple[str, str]]:
         return chatgpt_files.documents(lambda path: self._call("read", path), conversation_id)
+
+    # Model and effort
+
+    def choose(self, model: str | None, effort: str | None) -> None:
+        chatgpt_picker.choose(_Hands(self), model, effort)
 
     # The composer
 
@@ -372,6 +378,54 @@ class ChatPage:
 
     def _now(self) -> float:
         return self._clock.now().boottime
+
+
+class _Hands:
+    """The picker's `Hands` in one window: a person's clicks and keys, by the driver."""
+
+    def __init__(self, page: ChatPage) -> None:
+        self._page = page
+
+    def look(self) -> dict[str, Any]:
+        return dict(self._page._call("picker"))
+
+    def press(self, element: Any) -> None:
+        try:
+            self._page._driver(element.click)
+        except Failure:
+            self._page._call("state")  # the page lives: then it is the control that cannot be pressed, and no fresh page will mend it
+            raise Failure("site-changed", "a control of the page's picker cannot be pressed; nothing was sent",
+                          chatgpt_picker.LOOK_AT_PAGE) from None
+
+    def point(self, at: Sequence[float]) -> None:
+        self._command("Input.dispatchMouseEvent", {"type": "mouseMoved", "x": at[0], "y": at[1]})
+
+    def key(self, name: str) -> None:
+        for kind in ("keyDown", "keyUp"):
+            self._command("Input.dispatchKeyEvent", {"type": kind, "key": name, "code": name, "windowsVirtualKeyCode": _KEYS[name]})
+
+    def focus(self, element: Any) -> None:
+        if not self._page._call("focus", element):
+            raise Failure("site-changed", "the page's slider of efforts takes no keys; nothing was sent", chatgpt_picker.LOOK_AT_PAGE)
+
+    def models(self) -> dict[str, Any]:
+        try:
+            return self._page._json(MODELS, "the list of models")
+        except Failure as failure:
+            if failure.slug != "unknown-conversation":
+                raise
+            raise Failure("site-changed", f"{failure.message}; nothing was sent", "ask-gpt may need an update for the site") from None
+
+    def pause(self, seconds: float) -> float:
+        if seconds:
+            self._page._clock.sleep(seconds)
+        return self._page._now()
+
+    def _command(self, name: str, arguments: dict[str, Any]) -> None:
+        self._page._driver(lambda: self._page._session.execute_cdp_cmd(name, arguments))
+
+
+_KEYS = {"Escape": 27, "ArrowLeft": 37, "ArrowRight": 39}
 
 
 def _wait(reply: dict[str, Any]) -> str:

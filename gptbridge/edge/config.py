@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 from gptbridge.core.durations import seconds
 from gptbridge.core.errors import Failure
+from gptbridge.core.operation import choice
 from gptbridge.core.pacing import GAP_S, Gap
 from gptbridge.core.ports import Settings
 
@@ -55,7 +56,8 @@ def load(env: Mapping[str, str], *, wait: float | None = None, queue_wait: float
         site=site, account=chosen.get("account"), gap=Gap(gap), seats=chosen.get("seats", default.seats),
         queue_wait=default.queue_wait if queue_wait is None else queue_wait,
         wait=chosen.get("wait", default.wait) if wait is None else wait,
-        give_up=chosen.get("give_up", default.give_up), copies=chosen.get("copies", True))
+        give_up=chosen.get("give_up", default.give_up), copies=chosen.get("copies", True),
+        model=chosen.get("model") or None, effort=chosen.get("effort") or None)
     return Config(settings, chosen.get("browser"), chosen.get("driver"), chosen.get("browser_flags", ()), chosen.get("headless", False))
 
 
@@ -169,6 +171,13 @@ def _account(name: str, value: Any) -> str:
     raise _bad(name, "is no account as ask-gpt shows it (user id, or user id/account id)")
 
 
+def _choice(name: str, value: Any) -> str:
+    try:
+        return choice(value if isinstance(value, str) else _number(name, value))
+    except ValueError:
+        raise _bad(name, "is no model or effort as the site writes it (gpt-5-5-thinking, extended)") from None
+
+
 def _seats(name: str, value: Any) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 16:
         return value
@@ -183,9 +192,10 @@ def _flags(name: str, value: Any) -> tuple[str, ...]:
 
 KEYS: dict[str, Callable[[str, Any], Any]] = {
     "site": _site, "browser": _text, "driver": _text, "browser_flags": _flags, "headless": _bool, "seats": _seats, "gap": _gap,
-    "wait": _duration, "account": _account, "give_up": _duration, "copies": _bool,
+    "wait": _duration, "account": _account, "give_up": _duration, "copies": _bool, "model": _choice, "effort": _choice,
 }
 _VARIABLES: tuple[tuple[str, str, Callable[[str, Any], Any]], ...] = (
     ("ASKGPT_SITE", "site", _site), ("ASKGPT_DISPATCH_GAP", "gap", _gap), ("ASKGPT_BROWSER", "browser", _text),
-    ("ASKGPT_HEADLESS", "headless", _bool), ("ASKGPT_WAIT", "wait", _duration),
+    ("ASKGPT_HEADLESS", "headless", _bool), ("ASKGPT_WAIT", "wait", _duration), ("ASKGPT_MODEL", "model", _choice),
+    ("ASKGPT_EFFORT", "effort", _choice),
 )

@@ -125,21 +125,22 @@ def component(name: str) -> str:
     return name
 
 
-def unwritable(name: str, why: OSError) -> Failure:
-    """The Failure for an OSError on a file of ours: a link is `bad-config`, everything else `state-unwritable`."""
+def unwritable(name: str, why: OSError, away: str = "") -> Failure:
+    """The Failure for an OSError on a file of ours: a link is `bad-config`, everything else `state-unwritable`. away: what to do about a
+    link, where that is not just to move it."""
     if why.errno in (errno.ELOOP, errno.EMLINK):
-        return Failure("bad-config", f"{name} is a link or no regular file; it was not followed.", f"Move {name} away.")
+        return Failure("bad-config", f"{name} is a link or no regular file; it was not followed.", away or f"Move {name} away.")
     text = why.strerror or type(why).__name__
     return Failure("state-unwritable", f"{name} could not be read or written: {text}.", "Make room or mend the permissions.")
 
 
 @contextmanager
-def named(name: str) -> Iterator[None]:
+def named(name: str, away: str = "") -> Iterator[None]:
     component(name)
     try:
         yield
     except OSError as why:
-        raise unwritable(name, why) from why
+        raise unwritable(name, why, away) from why
 
 
 def regular(disk: Disk, fd: int) -> os.stat_result:

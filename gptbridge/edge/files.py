@@ -198,9 +198,11 @@ def append_bytes(disk: Disk, dir_fd: int, name: str, data: bytes, *, truncate_to
         sync(disk, dir_fd, folder=True)
 
 
-def read_bytes(disk: Disk, dir_fd: int, name: str, *, start: int = 0, limit: int = sys.maxsize) -> bytes | None:
-    """The bytes of `name` from `start` on (negative: that many from its end) up to `limit`, None if there is none; a link is refused."""
-    with named(name):
+def read_bytes(disk: Disk, dir_fd: int, name: str, *, start: int = 0, limit: int = sys.maxsize,
+               away: str = "") -> bytes | None:
+    """The bytes of `name` from `start` on (negative: that many from its end) up to `limit`, None if there is none; a link is refused;
+    `away` is what to do about one."""
+    with named(name, away):
         try:
             fd = disk.open(name, os.O_RDONLY | os.O_NONBLOCK, dir_fd)
         except FileNotFoundError:

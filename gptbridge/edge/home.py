@@ -153,7 +153,11 @@ def _open_root(disk: Disk, path: str, create: bool) -> int | None:
         if create and (missing or _is_absent(disk, fd, FIRST)):
             _keep_name(disk, fd, parent)
         for name in missing:
-            below = _open_dir(disk, fd, name, create=True)
+            try:
+                below = _open_dir(disk, fd, name, create=True)
+            except Failure as why:
+                reason = getattr(why.__cause__, "strerror", None) or why.message
+                raise Failure(why.slug, f"The home {path} cannot be made: {reason}.", "Set ASKGPT_HOME to a folder of your own.") from why
             assert below is not None
             fd, above = below, fd
             disk.close(above)

@@ -25,6 +25,7 @@ from gptbridge.edge.files import read_bytes, temporary
 
 _PIECE = 1 << 22
 _MANY = 16  # records; from here on one replacement of the file is cheaper than an fsync for each
+AWAY = "restore the file; else ask-gpt ops accept-loss --because TEXT moves it aside"
 
 
 class Held(Protocol):
@@ -91,7 +92,7 @@ class Journal:
     def start_at(self, size: int, checksum: int, known: Scan) -> bool:
         """Go on from a view of the file's first `size` bytes that somebody kept; False, and nothing changed, where these bytes are not
         the ones of then. Later reads give the records behind them alone."""
-        with named(self.name), self._open() as fd:
+        with named(self.name, AWAY), self._open() as fd:
             if fd < 0:
                 return False
             found, crc, at = regular(self._disk, fd), 0, 0
@@ -147,7 +148,7 @@ class Journal:
 
     def _backwards(self) -> Iterator[tuple[int, bytes]]:
         """(offset, whole lines) from the end of the file to its start, in growing steps."""
-        with named(self.name), self._open() as fd:
+        with named(self.name, AWAY), self._open() as fd:
             end, width = regular(self._disk, fd).st_size if fd >= 0 else 0, 1 << 14
             while end > 0:
                 begin = max(0, end - width)
@@ -227,7 +228,7 @@ class Journal:
                 self._disk.close(fd)
 
     def _look(self) -> _Seen | None:
-        with named(self.name), self._open() as fd:
+        with named(self.name, AWAY), self._open() as fd:
             self._seen = self._refresh(fd) if fd >= 0 else None
             return self._seen
 
@@ -286,7 +287,7 @@ class Journal:
         """Around every write: whatever breaks it off, a signal's exception too, leaves this object refusing until `reopen()`."""
         assert self._dir is not None
         self._failed = True
-        with named(self.name):
+        with named(self.name, AWAY):
             try:
                 yield self._dir
             except FsyncFailed:

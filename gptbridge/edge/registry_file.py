@@ -22,7 +22,7 @@ from gptbridge.edge import checkpoint
 from gptbridge.edge.files import read_bytes
 from gptbridge.edge.home import Home
 from gptbridge.edge.host import Host
-from gptbridge.edge.journal import Appended, Journal, NoLock, damaged
+from gptbridge.edge.journal import AWAY, Appended, Journal, NoLock, damaged
 
 NAME = "conversations.jsonl"
 BEHIND = 4096  # records
@@ -174,7 +174,7 @@ class RegistryFile:
         return [found for found in whole.damage if found.offset > accepted]
 
     def _check_format(self) -> None:
-        data = read_bytes(self._home.disk, self._home.fd, NAME, limit=4096) if self._home.fd is not None else None
+        data = read_bytes(self._home.disk, self._home.fd, NAME, limit=4096, away=AWAY) if self._home.fd is not None else None
         line, end, _ = (data or b"").partition(b"\n")
         try:
             if end:

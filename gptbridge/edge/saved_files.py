@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Iterable
 from typing import NoReturn
 
-from gptbridge.core.brought import FOLDER
+from gptbridge.core.brought import FOLDER, UNUSABLE
 from gptbridge.core.errors import Failure
 from gptbridge.core.file_names import numbered
 from gptbridge.core.ports import Saved
@@ -75,7 +75,7 @@ class SavedFiles:
     def _fd(self) -> int:
         fd = self._folder.open(create=True)
         if fd is None:
-            raise Failure("state-unwritable", f"{FOLDER} cannot be used ({self._folder.reason or 'it cannot be opened'})",
+            raise Failure("state-unwritable", f"{UNUSABLE} ({self._folder.reason or 'it cannot be opened'})",
                           f"mend {FOLDER}, or run this in another folder")
         return fd
 

@@ -49,6 +49,14 @@ class HomeStrays:
         """One file of the home itself, that a person has given up; the caller holds the lock under which it is written."""
         return self._moved("", name, what)
 
+    def set_aside_foreign(self, name: str) -> Stray | None:
+        """Likewise where a link, a folder or a pipe stands at the name of a file of the home; None where it does not."""
+        try:
+            found = self._home.disk.stat(name, self._home.need())
+        except FileNotFoundError:
+            return None
+        return None if stat.S_ISREG(found.st_mode) else self._moved("", name, "no regular file")
+
     def _found(self, folder: str) -> Iterator[tuple[str, str]]:
         """(name, what it is) of each entry that is not ours."""
         fd, disk = self._home.folder(folder), self._home.disk

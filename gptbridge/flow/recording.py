@@ -69,7 +69,8 @@ def write_turn(w: World, op: Operation, prompt: str, turn: SiteTurn | None, *, s
 def _own_block(op: Operation, sections: list[tuple[Any, ...]]) -> dict[str, Any]:
     """What is known when a turn begins and does not change until it ends: its opening must read the same then."""
     return {"kind": "turn", "at": op.dispatched_at or op.queued_at, "words": (), "sections": sections,
-            "attrs": _named({"op": op.operation_id, "user": op.user_message_id, "turn": op.turn_id})}
+            "attrs": _named({"op": op.operation_id, "user": op.user_message_id, "turn": op.turn_id, "asked-model": op.model,
+                             "asked-effort": op.effort})}
 
 
 def write_event(w: World, conversation_id: str, account: str, files: Sequence[Brought]) -> None:

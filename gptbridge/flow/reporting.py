@@ -33,7 +33,7 @@ def outcome_of(command: str, op: Operation, ledger: Ledger, logs: Logs, registry
     if said == "ok" and op.state is State.COMPLETED and (block is None or block.state in logged.UNFINISHED):
         said = "answer-lost"  # completed, and its turn is not in the log: read back by resume
     conversation = registry.get(op.conversation_id) if op.conversation_id else None
-    warnings = warnings_of(block)
+    warnings = warnings_of(block) + _replaced(op)
     if said == "ok" and op.turn == "stopped":
         warnings.append("the answer was stopped before its end")
         if block is None or not block.section("answer"):
@@ -50,6 +50,13 @@ def warnings_of(block: Block | None) -> list[str]:
     """What the turn that is shown says of itself (HY-08)."""
     unread = block is not None and block.section("thinking") == UNREADABLE
     return ["the thinking of this turn is there but could not be read"] if unread else []
+
+
+def _replaced(op: Operation) -> list[str]:
+    """The request asked for it, and the site took something else all the same."""
+    pairs = (("model", op.model, op.site_model), ("effort", op.effort, op.site_effort))
+    return [f"{name} {asked} was asked for, and the site says that {given} answered" for name, asked, given in pairs
+            if asked and given and asked != given]
 
 
 def note_gone(w: World, custody: Custody, op: Operation) -> Operation:

@@ -19,7 +19,7 @@ from gptbridge.core.conversation import read as read_conversation
 from gptbridge.core.errors import Failure
 from gptbridge.core.ledger import Operation
 from gptbridge.core.lifecycle import State
-from gptbridge.core.operation import NEW, draft_digest
+from gptbridge.core.operation import NEW, choice, draft_digest
 from gptbridge.core.pacing import Stamp
 from gptbridge.core.ports import Gate, Held, Page, PageFacts, Seat, SeatLock, Session, Upload, World
 from gptbridge.flow import recording, registering, snapshots
@@ -59,6 +59,7 @@ class Sending:
         self._line: Line
         self._uploads: tuple[Upload, ...] = ()  # of our files, each ready
         self._chips = 0  # that stand for them
+        self._choice = ""  # what the page's picker shows once model and effort are chosen
         self._committed = 0.0  # boottime of the durable commit
         self._held: Held | None = None
         self._pressed = False
@@ -155,6 +156,9 @@ class Sending:
             registering.retitle(w, target, site.title)
             tell(w, w.turn.named(target, recording.url_of(w, target)))
         self._empty_composer()
+        if self._op.model or self._op.effort:
+            self._page.choose(self._op.model, self._op.effort)
+            self._choice = self._page.facts().choice
         if self._op.files:
             self._uploads = Attaching(w, self._op, self._page, self._gate, self._heed).run()
             self._chips = self._page.facts().chips
@@ -196,6 +200,9 @@ class Sending:
             self._page.type(self._prompt)
             facts = self._page.facts()
             self._check_place(facts)
+            if (self._op.model or self._op.effort) and facts.choice != self._choice:
+                raise Failure("site-changed", f"the page did not keep the model and effort that were chosen{_says(facts.notice)}; "
+                              "nothing was sent", "look at the page: ask-gpt login")
             if facts.composer == self._prompt and facts.chips == self._chips:
                 return
             if facts.chips < self._chips:
@@ -338,9 +345,18 @@ class Sending:
             return Failure("site-changed", f"the page's request differs from what was admitted: {files}", hint)
         if expected is not None and held.parent_message_id != self._parent:
             return Failure("site-changed", "the page's request hangs on another message than the newest that was read: parent", hint)
-        if op.effort not in (None, held.effort) or op.model not in (None, held.model):
-            return Failure("site-changed", "the page's request differs from what was admitted: model or effort", hint)
+        for name, found, chosen in (("model", held.model, op.model), ("effort", held.effort, op.effort)):
+            if chosen not in (None, found):
+                return Failure("site-changed", f"the page's request is for {name} {_word(found)}, not {chosen} as asked for and chosen"
+                               f"{_says(self._notice())}", hint)
         return None
+
+    def _notice(self) -> str:
+        """What the page says beside its request, if it still answers."""
+        try:
+            return self._page.facts().notice
+        except Failure:
+            return ""
 
     # Ends
 
@@ -474,3 +490,15 @@ class Sending:
         if self._left() <= 0.0:
             during = " while its files were uploaded" if self._op.files and not self._uploads else ""
             raise Failure("busy", f"the time to wait before sending (--queue-wait) is over{during}; nothing was sent", "run it again later")
+
+
+def _says(notice: str) -> str:
+    return f"; the page says: {notice}" if notice else ""
+
+
+def _word(found: str | None) -> str:
+    """A word of the page's request, for a message: anything else than a plain word is not repeated."""
+    try:
+        return choice(found or "") or "of its own choice"
+    except ValueError:
+        return "of another name"

@@ -124,6 +124,8 @@ def models(req: Request) -> Reply:
         model("gpt-5-5-thinking", "GPT-5.5 Thinking", ("standard", "extended")),
         model("gpt-5-5-pro", "GPT-5.5 Pro", ("standard", "extended")),
     ]
+    absent = req.world.switches.get("model-absent") or {}
+    listed = [one for one in listed if one["slug"] != absent.get("model")]
     return json_reply({"models": listed, "categories": [], "default_model_slug": "auto", "model_picker_version": 2})
 
 

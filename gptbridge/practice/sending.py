@@ -33,6 +33,8 @@ def note(world: World, send: Send, body: bytes) -> None:
         with world.lock:
             if isinstance(value, dict) and isinstance(value.get("conversation_id"), str):
                 send.conversation_id = value["conversation_id"]
+            if isinstance(value, dict):
+                send.model, send.effort = (value[key] if isinstance(value.get(key), str) else None for key in ("model", "thinking_effort"))
             for item in listed if isinstance(listed, list) else []:
                 if isinstance(item, dict) and _role(item) == "user":
                     send.message_id = item["id"] if isinstance(item.get("id"), str) else None
@@ -223,6 +225,8 @@ def _answer(world: World, conversation: Conversation, stored: Json, body: Json, 
     if failing is not None:
         plan.fail(bool(failing["partial"]))
     asked, effort = body.get("model") or "auto", body.get("thinking_effort")
+    other = world.switches.get("model-substituted") or {}
+    asked, effort = other.get("model") or asked, other.get("effort") or effort
     title = answers.title(prompt) if conversation.data["title"] == "New chat" else None
     model = nodes.MODEL if asked == "auto" else str(asked)
     turn = Turn(world, conversation, stored, plan, model, effort if isinstance(effort, str) else None, title)

@@ -64,6 +64,8 @@ class Send:
     text: str = ""
     answered: int | None = None
     attachments: list[Json] = field(default_factory=list)
+    model: str | None = None
+    effort: str | None = None
 
 
 @dataclass(slots=True)
@@ -159,6 +161,8 @@ class World:
                         "answered": send.answered,
                         "copy_of": copy_of,
                         "attachments": [self._attachment(named) for named in send.attachments],
+                        "model": send.model,
+                        "effort": send.effort,
                     }
                 )
             return {"sends": sends, "reads": self.reads}

@@ -17,7 +17,8 @@ COMMANDS = (
 PROGRAM = "ask-gpt"
 # Options that take the next word as their value: to find the first word, nothing else of an option has to be known.
 VALUED = frozenset(("-f", "--file", "--stdin-name", "--operation-id", "--wait", "--queue-wait", "--search", "--since", "--turn", "--state",
-                    "--older-than", "--limit", "--conversation", "--because", "--stale-after", "--print-unit", "--port", "--scenario"))
+                    "--older-than", "--limit", "--conversation", "--because", "--stale-after", "--print-unit", "--port", "--scenario",
+                    "--model", "--effort"))
 CONVERSATION = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 SHORTEST = 8
 

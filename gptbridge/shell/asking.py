@@ -35,8 +35,11 @@ def job(request: requests.Send | requests.Resume, store: Store, terminal: Termin
         raise Failure("usage", "--operation-id names a message, and there is none; nothing was sent", "give a prompt, or leave it away")
     if request.again and not sends:
         raise Failure("usage", "--again goes with a message, and there is none; nothing was sent", "give a prompt, or leave it away")
+    if (request.model is not None or request.effort is not None) and not sends:
+        raise Failure("usage", "--model and --effort go with a message, and there is none; nothing was sent",
+                      "give a prompt, or leave them away")
     if request.words and not request.files and all(not word for word in request.words):
-        raise _empty()
+        raise _empty(kind)
     _check_files(request)
     conversation_id: str | None = None
     operation_ref: str | None = None
@@ -48,9 +51,9 @@ def job(request: requests.Send | requests.Resume, store: Store, terminal: Termin
                 store.operation(request.operation_id)  # `uncertain` where what became of it cannot be read
             raise failure from None
     files = _opened(request)
-    prompt = _prompt(request.words, empty=bool(files)) if request.words else None
+    prompt = _prompt(kind, request.words, empty=bool(files)) if request.words else None
     return Job(kind, prompt, conversation_id, operation_ref, request.operation_id, request.wait, request.queue_wait,  # type: ignore[arg-type]
-               request.again, files=files)
+               request.again, files=files, model=request.model, effort=request.effort)
 
 
 def _check_files(request: requests.Send | requests.Resume) -> None:
@@ -105,20 +108,21 @@ def _target(request: requests.Resume, store: Store, terminal: Terminal) -> tuple
         raise Failure("state-corrupt", f"{failure.message}; nothing was sent", failure.hint) from failure
 
 
-def _prompt(words: tuple[str, ...], *, empty: bool) -> str:
+def _prompt(kind: str, words: tuple[str, ...], *, empty: bool) -> str:
     from gptbridge.core.operation import normalised
 
     text = normalised(_standard_input(), drop_final_newline=True) if words == ("-",) else normalised(" ".join(words))
     if not text and not empty:
-        raise _empty()
+        raise _empty(kind)
     if not text.strip(BLANKS):
         # It is neither cut nor sent: the page's send button stays dead for such a text, which a run would find out after its click.
         raise Failure("bad-input", "the prompt holds nothing but blanks, which the page does not send; nothing was sent", "give a text")
     return text
 
 
-def _empty() -> Failure:
-    return Failure("usage", "the prompt is empty; nothing was sent", "give a text; to read an answer back, leave the prompt away")
+def _empty(kind: str) -> Failure:
+    return Failure("usage", "the prompt is empty; nothing was sent",
+                   "give a text" + ("; to read an answer back, leave the prompt away" if kind == "resume" else ""))
 
 
 def _standard_input() -> str:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     RunJob = Callable[[Job, Output], int]
     RunLogin = Callable[[bool, Output], int]
+COMPLETE = "_ASKGPT_COMPLETE"  # set by the scripts of `help completion` alone: the words of a line come in, what may stand next goes out
 SPEECH = ("--json", "-q", "--quiet")
 NO_HOME = (type(None), requests.Help, requests.Version, requests.Practice, requests.PrintUnit)  # what says nothing about any home
 READING = (requests.List, requests.Show, requests.OpsList, requests.OpsShow)
@@ -34,9 +35,14 @@ def main(argv: list[str] | None = None, *, run_job: RunJob | None = None, run_lo
     """One command. `argv` without the program's name; the runners are given by tests alone."""
     hold_descriptors()
     args = list(sys.argv[1:] if argv is None else argv)
+    env = os.environ if environ is None else environ
+    if COMPLETE in env:
+        from gptbridge.shell import completing
+
+        Terminal(quiet=True).put(completing.run(args, Store(env)))
+        return 0
     look = arguments.scan(args)
     terminal = Terminal(quiet=look.quiet)
-    env = os.environ if environ is None else environ
     store = Store(env)
     code, request = _ended(args, look, terminal, store, run_job, run_login)
     if not look.quiet and not isinstance(request, NO_HOME):
@@ -193,26 +199,12 @@ def _reply(request: Request, store: Store, tty: bool) -> Reply:
 
             return Reply("version", f"ask-gpt {version()}\n".encode(), {"version": version()})
         case requests.Help(topic=topic):
-            text = help_text(request)
+            from gptbridge.shell import topics
+
+            text = topics.explained(topic, usage=request.usage)
             return Reply("help", text.encode(), {"help": {"topic": topic, "text": text}})
         case _:
             raise TypeError(type(request).__name__)
-
-
-def help_text(request: requests.Help) -> str:
-    from gptbridge.shell import topics
-
-    topic = request.topic
-    if topic is None:
-        return topics.overview()
-    parts = [topics.TOPICS[topic]()] if topic in topics.TOPICS and not request.usage else []
-    if topic in arguments.COMMANDS:
-        from gptbridge.shell import grammar
-
-        parts.append(grammar.command_help(topic))
-    if not parts:
-        raise Failure("usage", f"{arguments.named(topic)} is no topic; nothing was done", "ask-gpt help lists the topics")
-    return "\n".join(parts)
 
 
 def _said(reply: Reply, store: Store, as_json: bool, terminal: Terminal) -> int:

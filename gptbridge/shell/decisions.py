@@ -24,6 +24,7 @@ from gptbridge.shell.wiring import desk
 
 T = TypeVar("T")
 # Of several operations of one conversation the word that leaves most to look at comes first.
+LEDGER, REGISTRY = "ledger.jsonl", "conversations.jsonl"
 WORDS = ("stop-unconfirmed", "stop-pressed", "stopped", "not-running")
 
 
@@ -72,17 +73,23 @@ def accept_loss(request: OpsAcceptLoss, store: Store) -> Reply:
     if not store.home.exists:
         raise nothing
     world, ledger = desk(store.environ, purpose="ask-gpt ops accept-loss")
+    with world.locks.dispatch():  # no writer opens what is no regular file; of two who move, the second finds nothing
+        moved = {name: aside for name in (LEDGER, REGISTRY) if (aside := world.strays.set_aside_foreign(name)) is not None}
+    if stuck := [aside for aside in moved.values() if aside.now is None]:
+        raise Failure("state-unwritable", f"{stuck[0].place} cannot be moved aside: {stuck[0].why}", f"move {stuck[0].place} away by hand")
     lost_rows = world.registry.accept_loss(request.because)
-    lost_records = ledger.is_damaged()
-    if not lost_records and not lost_rows:
+    lost_records = LEDGER in moved or ledger.is_damaged()
+    if not lost_records and not lost_rows and not moved:
         raise nothing
-    text = ""
+    text = "".join(f"{name} was no regular file; it is now {aside.now} in {store.home.path}\n" for name, aside in moved.items())
     if lost_records:
         view = ledger.accept_loss(request.because, site=lambda: references.sites(store, config=True)[0])
         _give_up_stamp(world)
         Custody(world).recover()
         text += (f"the loss is accepted; new work waits until {rfc3339(view.loss_until)}\n"
                  "no operation id of before will be sent; look at what is uncertain: ask-gpt ops list --state uncertain\n")
+    if REGISTRY in moved:
+        text += "conversations that operations or logs name come back by ask-gpt sweep and ask-gpt resume ID\n"
     if lost_rows:
         text += ("the loss in conversations.jsonl is accepted; what is damaged stays in the file and is passed over\n"
                  "conversations that operations or logs name come back by ask-gpt sweep and ask-gpt resume ID\n")

@@ -26,6 +26,7 @@ ROOM = 64 * 2**20  # below it nothing is sent
 LEDGER_LIMIT = 64 * 2**20
 STALE_S = 900.0
 AHEAD_S = 300.0
+FILES = ("ledger.jsonl", "conversations.jsonl", "dispatch.stamp", "ledger.check", "conversations.check")
 PROBE = "doctor.probe"
 SLOW_SYNC_S = 1.0
 
@@ -55,26 +56,30 @@ def _absent(env: Mapping[str, str]) -> Iterator[Check]:
 
 def _home(found: Files) -> Iterator[Check]:
     """Folders 0700 and files 0600, all of this user, no links; inside `browser/` only its folder counts (Chrome's own files)."""
-    open_to_others, foreign = [], []
-    for path, info in _entries(Path(found.home.path)):
-        misplaced = stat.S_ISDIR(info.st_mode) and os.path.dirname(path) in ("logs", "reports", "locks")
+    open_to_others, foreign = list[str](), list[str]()
+    home = found.home.path
+    entries = list(_entries(Path(home)))
+    for path, info in entries:
+        misplaced = stat.S_ISDIR(info.st_mode) and (os.path.dirname(path) in ("logs", "reports", "locks") or path in FILES)
         plain = stat.S_ISREG(info.st_mode) or stat.S_ISDIR(info.st_mode)
         if misplaced or not plain or info.st_uid != os.geteuid():
             foreign.append(path)
         elif info.st_mode & 0o077:
             open_to_others.append(path)
-    home = found.home.path
     if foreign:
+        below = all(os.path.dirname(path) for path in foreign)
         yield Check("home", False, f"{home} holds what is not ours (links, folders, files of others): {_some(foreign)}",
-                    "ask-gpt sweep moves it aside")
-    if open_to_others:
+                    "ask-gpt sweep moves it aside" if below else "move it out of there")
+    if open_to_others and len(entries) == 1:
+        yield Check("home", True, f"{home} is empty; the first send makes it 0700")
+    elif open_to_others:
         yield Check("home", False, f"others may read {_some(open_to_others)}", f"chmod -R go= {home}")
-    if not foreign and not open_to_others:
+    elif not foreign:
         yield Check("home", True, f"{home}, folders 0700, files 0600")
 
 
 def _entries(home: Path) -> Iterator[tuple[str, os.stat_result]]:
-    yield ".", home.stat()
+    yield str(home), home.stat()
     for folder in (home, *(home / name for name in FOLDERS if name != "browser")):
         if folder.is_symlink() or not folder.is_dir():
             continue  # as an entry of the home it was told of already

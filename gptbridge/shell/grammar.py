@@ -8,13 +8,13 @@ Raises `Failure("usage")`.
 from __future__ import annotations
 
 import time
-from typing import Annotated, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 import typer
 
 from gptbridge.core.errors import Failure
 from gptbridge.core.lifecycle import State
-from gptbridge.core.operation import is_operation_id
+from gptbridge.core.operation import choice, is_operation_id
 from gptbridge.shell import requests
 from gptbridge.shell.arguments import COMMANDS, PROGRAM, duration, moment, named, nearest
 from gptbridge.shell.requests import Request
@@ -39,10 +39,14 @@ Files = Annotated[list[str] | None, typer.Option(
 StdinName = Annotated[str | None, typer.Option("--stdin-name", metavar="NAME", help="What the file of `-f -` is called (stdin.txt).")]
 QueueWait = Annotated[str | None, typer.Option(metavar="D", help="Patience before it: locks, line and gap (1h).")]
 
+Model = Annotated[str | None, typer.Option(
+    metavar="M", help="The site's word for it, like gpt-5-5-thinking. Verified, or nothing is sent. '': as the page has it.")]
+Effort = Annotated[str | None, typer.Option(metavar="L", help="How long it may think, in the site's word, like extended. Likewise.")]
+
 LONGEST_REASON = 1000
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, no_args_is_help=False,
-                  context_settings={"max_content_width": 100, "help_option_names": ["-h", "--help"]})
+                  context_settings={"max_content_width": 80, "help_option_names": ["-h", "--help"]})
 
 
 def parse(line: list[str]) -> Request:
@@ -54,33 +58,38 @@ def parse(line: list[str]) -> Request:
         raise Failure("usage", f"{said[:1].lower()}{said[1:]}; nothing was sent", f"{PROGRAM} {line[0]} --help") from error
 
 
+def command_of(name: str) -> Any:
+    """The parser's own account of a command."""
+    return typer.main.get_command(app).commands[name]  # type: ignore[attr-defined]
+
+
 def command_help(name: str) -> str:
     """What `ask-gpt NAME --help` says."""
-    group = typer.main.get_command(app)
-    command = group.commands[name]  # type: ignore[attr-defined]
+    command = command_of(name)
     context = command.make_context(f"{PROGRAM} {name}", [], resilient_parsing=True)
     return str(command.get_help(context)).rstrip("\n") + "\n"
 
 
 @app.command()
-def send(prompt: Words = None, file: Files = None, stdin_name: StdinName = None, operation_id: OperationId = None, again: Again = False,
-         wait: Wait = None, queue_wait: QueueWait = None, live: Live = False, events: Events = False, json: Json = False,
-         quiet: Quiet = False) -> Request:
+def send(prompt: Words = None, file: Files = None, stdin_name: StdinName = None, model: Model = None, effort: Effort = None,
+         operation_id: OperationId = None, again: Again = False, wait: Wait = None, queue_wait: QueueWait = None, live: Live = False,
+         events: Events = False, json: Json = False, quiet: Quiet = False) -> Request:
     """Send a message that begins a new conversation, and print the answer.
 
     PROMPT: the words, joined by one blank, or a sole `-` for all of standard input. With files it may be left away.
     """
     _one_way(live, events, json)
     return requests.Send(tuple(prompt or ()), _operation(operation_id), _seconds(wait, "--wait"), _seconds(queue_wait, "--queue-wait"),
-                         again, tuple(file or ()), stdin_name)
+                         again, tuple(file or ()), stdin_name, _choice(model, "--model"), _choice(effort, "--effort"))
 
 
 @app.command()
 def resume(words: Annotated[list[str] | None, typer.Argument(metavar="ID|URL|OPERATION [PROMPT...]", show_default=False)] = None,
            last: Annotated[bool, typer.Option("--last", help="The conversation of the newest operation started from this folder; "
                                                              "all words are prompt.")] = False,
-           file: Files = None, stdin_name: StdinName = None, operation_id: OperationId = None, again: Again = False, wait: Wait = None,
-           queue_wait: QueueWait = None, live: Live = False, events: Events = False, json: Json = False, quiet: Quiet = False) -> Request:
+           file: Files = None, stdin_name: StdinName = None, model: Model = None, effort: Effort = None,
+           operation_id: OperationId = None, again: Again = False, wait: Wait = None, queue_wait: QueueWait = None, live: Live = False,
+           events: Events = False, json: Json = False, quiet: Quiet = False) -> Request:
     """Send another message into a conversation; without a prompt and files, send nothing and read the answer back.
 
     ID: a conversation's id or at least 8 characters of it. OPERATION without a prompt: the answer to that very message.
@@ -91,7 +100,8 @@ def resume(words: Annotated[list[str] | None, typer.Argument(metavar="ID|URL|OPE
         raise Failure("usage", "resume needs a conversation; nothing was sent", "ask-gpt resume ID|URL|OPERATION|--last [PROMPT...]")
     first = None if last else given[0]
     return requests.Resume(given if last else given[1:], _operation(operation_id), _seconds(wait, "--wait"),
-                           _seconds(queue_wait, "--queue-wait"), first, again, tuple(file or ()), stdin_name)
+                           _seconds(queue_wait, "--queue-wait"), first, again, tuple(file or ()), stdin_name,
+                           _choice(model, "--model"), _choice(effort, "--effort"))
 
 
 @app.command("download-attachments")
@@ -275,6 +285,14 @@ def _because(text: str | None) -> str:
     if len(text) > LONGEST_REASON:
         raise Failure("usage", f"--because: more than {LONGEST_REASON} characters; nothing was done", "give a shorter reason")
     return text.strip()
+
+
+def _choice(text: str | None, option: str) -> str | None:
+    try:
+        return None if text is None else choice(text)
+    except ValueError:
+        raise Failure("usage", f"{option}: {named(text or '')} is no word as the site writes it; nothing was sent",
+                      f"{option} {'gpt-5-5-thinking' if option == '--model' else 'extended'}") from None
 
 
 def _seconds(text: str | None, option: str) -> float | None:

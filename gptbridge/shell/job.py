@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from gptbridge.core.operation import NEW, Payload
+
 if TYPE_CHECKING:
     from gptbridge.core.ports import Source
 
@@ -16,7 +18,8 @@ class Job:
 
     prompt None without files: `resume` reads back. `files` are open, and the worker's to read. `conversation_id` and `operation_ref`
     exclude each other; both None means a new conversation, and of `bootstrap-registry` the whole list.
-    again: also what equals an operation of unknown fate. offline, stale_after: of `sweep` alone.
+    model, effort: the site's words; "" = whatever the page has, None = configured default. again: also what equals an operation of
+    unknown fate. offline, stale_after: of `sweep` alone.
     """
 
     command: Literal["send", "resume", "sweep", "bootstrap-registry", "download-attachments"]
@@ -30,6 +33,13 @@ class Job:
     offline: bool = False
     stale_after: float | None = None
     files: tuple[Source, ...] = ()
+    model: str | None = None
+    effort: str | None = None
+
+    def payload(self, model: str | None, effort: str | None) -> Payload:
+        """What is to be sent; `model` and `effort` stand in for what was not said."""
+        chosen = [given if said is None else said for said, given in ((self.model, model), (self.effort, effort))]
+        return Payload(self.prompt, self.conversation_id or NEW, model=chosen[0] or None, effort=chosen[1] or None)
 
     @property
     def sends(self) -> bool:

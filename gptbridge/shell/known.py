@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gptbridge.core.errors import Failure
-from gptbridge.core.operation import NEW, Payload, is_expired, is_operation_id
+from gptbridge.core.operation import is_expired, is_operation_id
 from gptbridge.core.result import Outcome
 from gptbridge.edge.copies import CopyFolder
 from gptbridge.edge.host import Host
@@ -39,7 +39,7 @@ def outcome_after(job: Job, env: Mapping[str, str], failure: Failure) -> Outcome
         return Outcome(job.command, "uncertain", unknown(given, failure))
     if op is None or (job.prompt is not None and op.sent == "no"):
         return plain
-    if job.prompt is not None and op.fingerprint != Payload(job.prompt, job.conversation_id or NEW).fingerprint():
+    if job.prompt is not None and op.fingerprint != job.payload(op.model, op.effort).fingerprint():
         other = conflict(given)
         return Outcome(job.command, other.slug, other)
     outcome = outcome_of(job.command, op, found.ledger, found.logs, found.registry)

@@ -102,6 +102,7 @@ def _described(op: Operation) -> list[str]:
         "attempt": str(op.attempt),
         "waits for": op.blocking_reason, "conversation": resolve.conversation_of(op) or "new", "account": op.account, "title": op.title,
         "message id": op.user_message_id, "site's message id": op.site_message_id, "turn id": op.turn_id, "request": op.request,
+        "model asked for": op.model, "model": op.site_model, "effort asked for": op.effort, "effort": op.site_effort,
         "prompt bytes": None if op.prompt_bytes is None else str(op.prompt_bytes), "prompt sha256": op.prompt_sha256,
         "files": ", ".join(f"{row['sent_name']} ({row['size']} bytes, sha256 {row['sha256']})" for row in rows(op.files, op.uploads)),
         "queued": op.queued_at, "dispatched": op.dispatched_at, "completed": op.completed_at,

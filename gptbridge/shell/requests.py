@@ -9,7 +9,8 @@ from typing import Literal, NamedTuple
 
 
 class Send(NamedTuple):
-    """`words` as typed; durations in seconds, None = the configured default. `files`: paths as typed, `-` is standard input."""
+    """`words` as typed; durations in seconds, None = the configured default. `files`: paths as typed, `-` is standard input.
+    `model`, `effort`: the site's words, "" = whatever the page has."""
 
     words: tuple[str, ...]
     operation_id: str | None = None
@@ -18,6 +19,8 @@ class Send(NamedTuple):
     again: bool = False
     files: tuple[str, ...] = ()
     stdin_name: str | None = None
+    model: str | None = None
+    effort: str | None = None
 
 
 class Resume(NamedTuple):
@@ -31,6 +34,8 @@ class Resume(NamedTuple):
     again: bool = False
     files: tuple[str, ...] = ()
     stdin_name: str | None = None
+    model: str | None = None
+    effort: str | None = None
 
 
 class Download(NamedTuple):

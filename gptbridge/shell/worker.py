@@ -19,7 +19,6 @@ from types import FrameType
 from typing import Any
 
 from gptbridge.core.errors import Failure
-from gptbridge.core.operation import NEW, Payload
 from gptbridge.core.ports import World
 from gptbridge.edge.config import Config
 from gptbridge.edge.copies import CopyFolder
@@ -161,7 +160,7 @@ def _send(w: World, job: Job, operation_id: str, folder: str | None) -> dict[str
     from gptbridge.flow.custody import Custody
     from gptbridge.flow.submitting import submit
 
-    payload = Payload(job.prompt, job.conversation_id or NEW)
+    payload = job.payload(w.settings.model, w.settings.effort)
     account = w.settings.account
     if account is None:
         known = w.registry.get(job.conversation_id) if job.conversation_id else None

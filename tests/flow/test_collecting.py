@@ -308,6 +308,14 @@ def test_files_that_fail_leave_the_operation_completed(ground: Ground, worker: W
     assert worker.document(op)["exit_code"] == 33, "the first outcome again"
 
 
+def test_a_folder_that_is_none_is_what_the_hint_is_about(ground: Ground, worker: Worker) -> None:
+    (ground.path / "work" / "ask-gpt").write_text("a file")
+    worker.send("practice:files please")
+    doc = worker.document()
+    assert doc["exit_code"] == 33 and all(one["error"].startswith("./ask-gpt cannot be used") for one in doc["files"])
+    assert doc["error"]["hint"].startswith("make ./ask-gpt a folder of yours")
+
+
 def test_a_front_that_left_gets_its_files_all_the_same(ground: Ground, worker: Worker) -> None:
     worker.on["sending"] = lambda: setattr(worker.front, "left", True)
     worker.send("practice:files please")

@@ -174,11 +174,11 @@ class Worker:
     # What it does
 
     def send(self, prompt: str | None = "Hello", *, id: str | None = None, to: str = NEW, files: Sequence[Path] = (),
-             **options: Any) -> Operation:
+             model: str | None = None, effort: str | None = None, **options: Any) -> Operation:
         """The row when the command is done; `id` is made from the clock where none is given. `files` are opened now."""
         self.id = id or self.machine.ulid()
-        return submit(self.world, self.custody, self.id, Payload(prompt, to), account=self.settings.account, folder=None,
-                      sources=[open_given(str(path)) for path in files], **options)
+        return submit(self.world, self.custody, self.id, Payload(prompt, to, model=model, effort=effort),
+                      account=self.settings.account, folder=None, sources=[open_given(str(path)) for path in files], **options)
 
     def admit(self, prompt: str = "Hello", *, id: str | None = None, to: str = NEW, account: str | None = None) -> Operation:
         self.id = id or self.machine.ulid()

@@ -166,7 +166,8 @@ def test_state_lists_sends_in_order_with_copies(client: Client) -> None:
     client.call("GET", "/backend-api/me", bearer=False)
     state = client.state()
     assert state["reads"] == before + 1 and list(state) == ["sends", "reads"]
-    assert list(state["sends"][0]) == ["message_id", "conversation_id", "text", "at", "answered", "copy_of", "attachments"]
+    assert list(state["sends"][0]) == ["message_id", "conversation_id", "text", "at", "answered", "copy_of", "attachments",
+                                          "model", "effort"]
     assert [(s["text"], s["answered"], s["copy_of"], s["conversation_id"]) for s in state["sends"]] == [
         ("one", 200, None, conversation),
         ("one", 200, 0, conversation),

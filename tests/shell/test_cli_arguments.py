@@ -211,11 +211,13 @@ def test_a_files_name_is_no_prompt_and_no_command() -> None:
     assert slug(arguments.command_line, ["-f", "my notes.md"]) == "usage"
 
 
-@pytest.mark.parametrize("option", ["--model", "--effort"])
 @pytest.mark.parametrize("command", ["send", "resume"])
-def test_what_is_not_there_yet_is_refused(command: str, option: str) -> None:
-    assert slug(parse, [command, "x", option, "y"]) == "usage"
-    assert slug(parse, [command, "x", option]) == "usage"
+def test_model_and_effort_are_words_of_the_site(command: str) -> None:
+    found = parse([command, "12345678", "x", "--model", "GPT-5-5-Pro", "--effort", ""])
+    assert isinstance(found, requests.Send | requests.Resume) and (found.model, found.effort) == ("gpt-5-5-pro", "")
+    for wrong in ("5.5 Pro", "-x", "a/b", "\x1b[31m", "x" * 65, "\u00e9"):
+        for option in ("--model", "--effort"):
+            assert slug(parse, [command, "12345678", "x", f"{option}={wrong}"]) == "usage"
 
 
 @settings(deadline=None, max_examples=60)

@@ -68,6 +68,15 @@ def test_a_home_that_is_not_there_is_no_finding_and_is_not_made(seed: Seed, tmp_
     assert not (tmp_path / "none").exists()
 
 
+def test_a_new_folder_as_a_home_is_no_finding_and_one_with_files_that_others_may_read_is_named(seed: Seed, tmp_path: Path) -> None:
+    home = tmp_path / "made by hand"
+    home.mkdir(mode=0o755)
+    seed.env["ASKGPT_HOME"] = str(home)
+    assert "the first send makes it 0700" in checks(seed, 0)["home"]["detail"]
+    (home / "ledger.jsonl").touch(0o644)
+    assert f"others may read {home}" in checks(seed, 3)["home"]["detail"] and home.stat().st_mode & 0o777 == 0o755
+
+
 def test_lines_for_people_name_what_mends_and_quiet_shows_findings_alone(seed: Seed) -> None:
     done = seed.run("doctor")
     assert done.returncode == 0 and done.stdout.decode().splitlines()[-1].endswith("all well") and done.stderr == b""

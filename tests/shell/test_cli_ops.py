@@ -196,6 +196,27 @@ def test_accept_loss_is_the_way_past_every_damage(desk: Desk, lost: str) -> None
         assert desk.document("resume", talk, "third")["exit_code"] == 0
 
 
+@pytest.mark.parametrize("name", ["ledger.jsonl", "conversations.jsonl"])
+@pytest.mark.parametrize("kind", ["link", "folder", "pipe"])
+def test_accept_loss_moves_aside_what_is_no_file(desk: Desk, kind: str, name: str) -> None:
+    """Refused (20) with the way on; then nothing is lost of it, no id of before runs, and sending works again."""
+    before = desk.document("send", "first")["operation_id"]
+    place, elsewhere = desk.home / name, desk.home.parent / "elsewhere"
+    place.rename(elsewhere)
+    {"link": lambda: place.symlink_to(elsewhere), "folder": place.mkdir, "pipe": lambda: os.mkfifo(place)}[kind]()
+    kept = elsewhere.read_bytes()
+    refused = desk.document("send", "second")
+    assert (refused["exit_code"], refused["sent"]) == (20, "no") and "accept-loss" in refused["error"]["hint"], refused
+    done = desk.run("ops", "accept-loss", "--because", "a test moved it")
+    assert done.returncode == 0 and f"it is now quarantine/{name}".encode() in done.stdout, done
+    assert elsewhere.read_bytes() == kept and os.path.lexists(desk.home / "quarantine" / name)
+    if name == "ledger.jsonl":
+        assert desk.document("send", "first", "--operation-id", before)["exit_code"] == 41
+    assert desk.document("ops", "accept-loss", "--because", "again")["exit_code"] == 21
+    desk.env["FAKE_STEP"] = "310"
+    assert desk.document("send", "second")["exit_code"] == 0 and len(desk.sends) == 2
+
+
 def test_an_unknown_id_below_the_floor_is_said_to_be_unknown(seed: Seed) -> None:
     seed.operation(5, "claimed", "rejected")
     assert seed.ledger.prune(seed.host.wall() + 1.0, 128) == [ulid(5)]

@@ -1,21 +1,16 @@
 // How the second generation chooses model and effort: a control of the composer whose menu has a slider, and the models behind it.
+import { Choosing, Model, effortName, lockOf, offFor } from "./choosing";
 import { h, icon } from "./dom";
-import { api, call } from "./net";
+import { inform, whyOff } from "./overlays";
 import { t } from "./strings";
-
-interface Effort { thinking_effort: string; full_label: string }
-interface Model { slug: string; title: string; thinking_efforts: Effort[] }
-
-const STANDARD = "standard";
 
 export class Dial {
   readonly element = h("button", {
     type: "button", id: "radix-picker", class: "picker-btn", "aria-label": t("selectModel"), "aria-haspopup": "menu", "aria-expanded": "false", "data-state": "closed",
     "data-codex-intelligence-trigger": "true", "data-composer-navigation-target": "reasoning", click: () => void this.toggle(),
   });
+  readonly choosing = new Choosing(() => this.name());
   private models: Model[] = [];
-  private model: Model = { slug: "gpt-5-5", title: "GPT-5.5", thinking_efforts: [] };
-  private effort = STANDARD;
   private menu: HTMLElement | null = null;
   private outside = (event: Event): void => {
     if (!this.menu?.contains(event.target as Node) && !this.element.contains(event.target as Node)) this.close(false);
@@ -25,19 +20,12 @@ export class Dial {
     this.name();
   }
 
-  /** What the next send is to be made with. */
-  choice(): { model: string; effort: string } {
-    return { model: this.model.slug, effort: this.effort };
-  }
-
   private name(): void {
     const open = !!this.menu;
-    const chosen = this.model.thinking_efforts.find((one) => one.thinking_effort === this.effort);
     this.element.setAttribute("aria-expanded", String(open));
     this.element.dataset.state = open ? "open" : "closed";
-    this.element.dataset.selectedReasoningEffort = this.effort;
-    const model = this.model.title.replace(/^GPT-/, "");
-    this.element.replaceChildren(h("span", {}, open ? t("effort") : chosen ? `${model} · ${effortName(chosen)}` : model), icon("down", 14));
+    this.element.dataset.selectedReasoningEffort = this.choosing.effort;
+    this.element.replaceChildren(h("span", {}, open ? t("effort") : this.choosing.label), icon("down", 14));
   }
 
   private async toggle(): Promise<void> {
@@ -47,7 +35,7 @@ export class Dial {
     this.menu = h("div", { "data-radix-popper-content-wrapper": true }, box);
     this.name();
     document.addEventListener("pointerdown", this.outside, true);
-    this.models = (await call<{ models: Model[] }>("GET", api("/models")).catch(() => ({ models: this.models }))).models;
+    this.models = await this.choosing.models().catch(() => this.models);
     if (!this.menu) return;
     this.element.setAttribute("aria-controls", box.id);
     document.body.append(this.menu);
@@ -67,10 +55,10 @@ export class Dial {
   private fill(box: HTMLElement, advanced: boolean): void {
     const pane = (view: string, active: boolean, ...rows: (HTMLElement | null)[]): HTMLElement =>
       h("div", { "data-model-picker-view": view, "data-active": String(active), "aria-hidden": !active && "true", inert: !active, class: "picker-pane" }, ...rows);
-    const turn = row("menuitem", { "aria-label": t("selectModel"), "data-model-picker-view-toggle": "true" }, () => this.fill(box, true), this.model.title, icon("right", 16));
+    const turn = row("menuitem", { "aria-label": t("selectModel"), "data-model-picker-view-toggle": "true" }, () => this.fill(box, true), this.choosing.model.title, icon("right", 16));
     const models = this.models.map((model) => {
-      const chosen = model.slug === this.model.slug;
-      return row("menuitemradio", { "aria-checked": String(chosen), "data-model-selected": chosen && "true" }, () => this.choose(model), model.title, chosen ? icon("check", 16) : null);
+      const chosen = model.slug === this.choosing.model.slug;
+      return row("menuitemradio", { "aria-checked": String(chosen), "data-model-selected": chosen && "true" }, () => this.choose(model), model.title, chosen ? icon("check", 16) : null, offFor(model.slug));
     });
     box.replaceChildren(pane("simple", !advanced, turn, ...this.slider(box)), pane("advanced", advanced, ...models));
     const place = this.element.getBoundingClientRect(), size = box.getBoundingClientRect();
@@ -80,15 +68,16 @@ export class Dial {
   }
 
   private slider(box: HTMLElement): HTMLElement[] {
-    const efforts = this.model.thinking_efforts;
-    const now = Math.max(0, efforts.findIndex((one) => one.thinking_effort === this.effort));
+    const efforts = this.models.find((one) => one.slug === this.choosing.model.slug)?.thinking_efforts ?? [];
+    const now = Math.max(0, efforts.findIndex((one) => one.thinking_effort === this.choosing.effort));
     if (!efforts.length) return [];
     const called = effortName(efforts[now]);
     const slide = (event: KeyboardEvent): void => {
       const to = { ArrowRight: now + 1, ArrowLeft: now - 1, Home: 0, End: efforts.length - 1 }[event.key];
       if (to === undefined) return;
       event.preventDefault();
-      this.effort = efforts[Math.max(0, Math.min(efforts.length - 1, to))].thinking_effort;
+      const word = efforts[Math.max(0, Math.min(efforts.length - 1, to))].thinking_effort;
+      if (offFor(word) === undefined) this.choosing.choose(this.choosing.model, word);
       this.fill(box, false);
     };
     return [
@@ -101,17 +90,14 @@ export class Dial {
   }
 
   private choose(model: Model): void {
-    this.model = model;
-    if (!model.thinking_efforts.some((one) => one.thinking_effort === this.effort)) this.effort = STANDARD;
     this.close(true);
+    const lock = lockOf(model.slug);
+    if (lock === undefined) this.choosing.choose(model, this.choosing.effort);
+    else inform(lock);
   }
 }
 
-function row(role: string, attributes: Record<string, string | false>, act: () => void, label: string, sign: SVGSVGElement | null): HTMLElement {
-  return h("div", { role, tabindex: "0", class: "menu-item", ...attributes, click: act, keydown: (event: KeyboardEvent) => { if (event.key === "Enter") act(); } },
-    h("span", { class: "menu-label" }, label), sign);
-}
-
-function effortName(effort: Effort): string {
-  return { standard: t("effortStandard"), extended: t("effortExtended") }[effort.thinking_effort] ?? effort.full_label;
+function row(role: string, attributes: Record<string, string | false>, act: () => void, label: string, sign: SVGSVGElement | null, off?: string): HTMLElement {
+  return whyOff(h("div", { role, tabindex: "0", class: "menu-item", ...attributes, click: () => { if (off === undefined) act(); },
+    keydown: (event: KeyboardEvent) => { if (event.key === "Enter" && off === undefined) act(); } }, h("span", { class: "menu-label" }, label), sign), off);
 }

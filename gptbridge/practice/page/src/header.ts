@@ -1,18 +1,17 @@
 // The page's header: model, Chat or Work, sharing, signing in.
+import { Choosing } from "./choosing";
 import { copyText, h, icon, iconButton } from "./dom";
 import { isSecond, names } from "./generation";
 import { scenario, whoami } from "./net";
-import { menu, toast } from "./overlays";
+import { toast } from "./overlays";
+import { Picker } from "./picker";
 import { t } from "./strings";
-
-const MODELS: [string, string][] = [["gpt-5-5", "5.5"], ["gpt-5-5-thinking", "5.5 Thinking"], ["gpt-5-5-pro", "5.5 Pro"]];
 
 export class Header {
   readonly element: HTMLElement;
-  private chosen = MODELS[0];
+  private picker = new Picker();
   private mode = "chat";
   private shown = "";
-  private model = h("button", { type: "button", "data-testid": "model-switcher-dropdown-button", "aria-haspopup": "menu", class: "model-btn", click: () => this.models() });
   private radios = h("div", { ...names("modes"), "aria-label": t("mode"), class: "modes" });
   private actions = h("div", { ...names("headerActions"), class: "header-actions" });
 
@@ -20,7 +19,7 @@ export class Header {
   constructor(bar: HTMLElement, private options: (anchor: HTMLElement) => void, private turned: (work: boolean) => void) {
     const { user } = whoami();
     if (scenario("work-mode")) this.mode = "work";
-    const title = h("div", { ...names("titlebar"), class: "titlebar" }, isSecond() ? null : this.model, user ? this.radios : null, h("div", { class: "spacer" }), this.actions);
+    const title = h("div", { ...names("titlebar"), class: "titlebar" }, isSecond() ? null : this.picker.button, user ? this.radios : null, h("div", { class: "spacer" }), this.actions);
     this.element = h("header", { ...names("header"), class: "page-header" }, bar, title,
       scenario("stop-control-elsewhere") ? iconButton("speaker", t("stopReading"), { class: "icon-btn" }) : null,
       ...(user ? [] : [
@@ -30,9 +29,13 @@ export class Header {
     this.show(false);
   }
 
-  /** What the next send is to be made with. */
-  choice(): { model: string; effort: string; mode: string } {
-    return { model: this.chosen[0], effort: "standard", mode: this.work ? "work_assistant" : "primary_assistant" };
+  /** In which mode the next send is to be made. */
+  choice(): { mode: string } {
+    return { mode: this.work ? "work_assistant" : "primary_assistant" };
+  }
+
+  get choosing(): Choosing {
+    return this.picker.choosing;
   }
 
   get work(): boolean {
@@ -40,11 +43,9 @@ export class Header {
   }
 
   show(conversation: boolean): void {
-    const sign = `${conversation}|${this.chosen[0]}|${this.mode}`;
+    const sign = `${conversation}|${this.mode}`;
     if (sign === this.shown) return;
     this.shown = sign;
-    this.model.setAttribute("aria-label", t("model", this.chosen[1]));
-    this.model.replaceChildren(h("span", {}, "ChatGPT ", h("span", { class: "muted" }, this.chosen[1])), icon("down", 16));
     this.radios.replaceChildren(...(["chat", "work"] as const).map((mode) => h("button", {
       type: "button", ...(isSecond() ? { role: "tab", "aria-selected": String(mode === this.mode) } : { role: "radio", "aria-checked": String(mode === this.mode), "data-state": mode === this.mode ? "on" : "off" }),
       tabindex: mode === this.mode ? 0 : -1,
@@ -61,12 +62,5 @@ export class Header {
     this.mode = mode;
     this.turned(this.work);
     this.show(this.actions.childElementCount > 0);
-  }
-
-  private models(): void {
-    menu(this.model, MODELS.map((model) => ({
-      label: `ChatGPT ${model[1]}`, testid: `model-switcher-${model[0]}`, checked: model === this.chosen,
-      run: () => { this.chosen = model; this.show(this.actions.childElementCount > 0); },
-    })));
   }
 }

@@ -239,7 +239,7 @@ class Page implements SidebarHooks, ExchangeHooks {
   }
 
   private choice(): Choice {
-    return { ...this.header.choice(), ...this.dial?.choice() };
+    return { ...this.header.choice(), ...(this.dial?.choosing ?? this.header.choosing).asked() };
   }
 
   private options(anchor: HTMLElement): void {

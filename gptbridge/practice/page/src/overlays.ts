@@ -15,7 +15,34 @@ export function toast(text: string, kind: "info" | "error" = "info", seconds = 6
   setTimeout(() => box.remove(), seconds * 1000);
 }
 
-export interface Item { label: string; icon?: string; checked?: boolean; testid?: string; danger?: boolean; run: () => void }
+export interface Item { label: string; icon?: string; checked?: boolean; testid?: string; danger?: boolean; off?: string; more?: Omit<Item, "more">; run: () => void }
+
+/** The same row, switched off where `off` says why, which is told to whoever points there. */
+export function whyOff<T extends HTMLElement>(row: T, off: string | undefined): T {
+  if (off === undefined) return row;
+  const note = `why-${crypto.randomUUID()}`;
+  row.setAttribute("aria-disabled", "true");
+  row.dataset.disabled = "";
+  row.addEventListener("pointerenter", () => {
+    if (document.getElementById(note)) return;
+    row.setAttribute("aria-describedby", note);
+    row.append(h("span", { role: "tooltip", id: note, class: "muted" }, off));
+  });
+  return row;
+}
+
+function menuItem(item: Item, close: () => void): HTMLElement {
+  const row = whyOff(h("button", {
+    type: "button", role: item.checked === undefined ? "menuitem" : "menuitemradio", "aria-checked": item.checked === undefined ? null : String(item.checked),
+    "data-testid": item.testid, "data-model-picker-thinking-effort-menu-item": item.more ? "true" : null,
+    class: item.danger ? "menu-item text-error" : "menu-item", click: () => { if (item.off === undefined) { close(); item.run(); } },
+  }, item.icon ? icon(item.icon, 18) : null, h("span", { class: "menu-label" }, item.label), item.checked ? icon("check", 16) : null), item.off);
+  const more = item.more;
+  return more ? h("div", { class: "menu-row", "data-model-picker-thinking-effort-row": "true" }, row, h("button", {
+    type: "button", class: "icon-btn", "aria-label": more.label, "data-testid": more.testid, "aria-haspopup": "menu", "data-model-picker-thinking-effort-action": "true",
+    click: () => { close(); more.run(); },
+  }, icon("right", 16))) : row;
+}
 
 /** A menu below or above `anchor`; arrow keys move, Escape closes and gives the focus back. */
 export function menu(anchor: HTMLElement, items: Item[]): void {
@@ -32,10 +59,7 @@ export function menu(anchor: HTMLElement, items: Item[]): void {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (step) { event.preventDefault(); all[(all.indexOf(document.activeElement as HTMLElement) + step + all.length) % all.length].focus(); }
     if (event.key === "Escape" || event.key === "Tab") { event.preventDefault(); close(true); }
-  } }, ...items.map((item) => h("button", {
-    type: "button", role: item.checked === undefined ? "menuitem" : "menuitemradio", "aria-checked": item.checked === undefined ? null : String(item.checked),
-    "data-testid": item.testid, class: item.danger ? "menu-item text-error" : "menu-item", click: () => { close(true); item.run(); },
-  }, item.icon ? icon(item.icon, 18) : null, h("span", { class: "menu-label" }, item.label), item.checked ? icon("check", 16) : null)));
+  } }, ...items.map((item) => menuItem(item, () => close(true))));
   document.body.append(box);
   const place = anchor.getBoundingClientRect();
   const size = box.getBoundingClientRect();
@@ -61,6 +85,14 @@ export function throttleDialog(again: () => Promise<boolean>): void {
     } }, h("h2", { id: "modal-throttled-title" }, t("tooMany")), h("p", {}, t("tooManyText")), h("div", { class: "dialog-buttons" }, button)));
   document.body.append(backdrop);
   button.focus();
+}
+
+/** A dialog that only tells something. */
+export function inform(text: string): void {
+  const box = h("dialog", { class: "dialog", role: "dialog", close: () => box.remove() },
+    h("p", {}, text), h("form", { method: "dialog", class: "dialog-buttons" }, h("button", { type: "submit", class: "btn btn-primary" }, t("gotIt"))));
+  document.body.append(box);
+  box.showModal();
 }
 
 /** Asks for one line of text; null when the person cancels. */
