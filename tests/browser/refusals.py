@@ -136,13 +136,29 @@ DRIFT = (
     Row("messages renamed", (f'renamed:what="{MESSAGE}"',), 0, 1, how="resume"),
     Row("answer's body renamed", ('renamed:what="markdown data-markdown-text-style"',), 0, 1, how="resume"),
 )
-ROWS = (*SIGNING_IN, *LIMITS, *FAILING, *STANDING, *DRIFT)
+PRO, DEEPER = ("--model", "gpt-5-5-pro"), ("--model", "gpt-5-5-thinking", "--effort", "extended")
+PICKERS = (
+    Row("model by the page's picker", (), 0, 1, options=PRO, incident=6),
+    Row("model in a German picker", ('localised:language="de"',), 0, 1, options=PRO, incident=7),
+    Row("model and effort", (), 0, 1, options=DEEPER, incident=10),
+    Row("model and effort in a Spanish picker", ('localised:language="es"',), 0, 1, options=DEEPER, incident=16),
+    Row("model that the account has not", ("model-absent",), 17, 0, "gpt-5-5-pro", options=PRO),
+    Row("picker lacks the model", ("picker-lacks",), 15, 0, options=PRO, incident=16),
+    Row("picker lacks the effort", ('picker-lacks:what="extended"',), 15, 0, options=DEEPER, incident=16),
+    Row("model used up", ("picker-limit",), 11, 0, "7:30 PM", options=PRO),
+    Row("model locked", ("picker-locked",), 12, 0, "Upgrade", options=PRO),
+    Row("picker takes it back", ("picker-reverts",), 15, 0, options=PRO, incident=6),
+    Row("picker takes it back at the paste", ('picker-reverts:at="paste"',), 15, 0, options=PRO, incident=6),
+    Row("page asks for another model", ("model-replaced",), 15, 0, "limit of that model", options=PRO),
+    Row("site answers with another model", ("model-substituted",), 0, 1, options=PRO),
+)
+ROWS = (*SIGNING_IN, *LIMITS, *FAILING, *STANDING, *DRIFT, *PICKERS)
 # Of each kind one or two: what the normal run does. The whole is `make refusals`, and under soak.
 SAMPLE = (
     "challenge page", "sent from a worker", "an account is to be picked", "another workspace", "account locked",
     "throttle dialog in Spanish", "cap with its time", "cap notice in German", "answer taken away by moderation",
     "a tool wants to be allowed", "dialog over the page", "somebody's draft", "tool left switched on", "conversation deleted",
-    "files as their number", "nested messages", "send control renamed", "error in the stream, nothing stored")
+    "files as their number", "nested messages", "send control renamed", "error in the stream, nothing stored", "picker lacks the effort")
 
 
 def run(desk: Desk, row: Row, generation: int) -> Seen:
