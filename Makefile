@@ -20,11 +20,11 @@ demo: ## one real send and one resume through Chromium on the practice site; lea
 	@exec $(BIN)/python tools/demo.py
 
 test: setup lint ## everything, with a real browser; a missing browser is a failure
-	@ASKGPT_TEST_BROWSER=required exec $(BIN)/python -m pytest -n 2 --dist loadfile
+	@ASKGPT_TEST_BROWSER=required exec $(BIN)/python -m pytest -n 3 --dist loadfile
 
 test-fake: ## every test that needs no browser
 	@tools/install-python-packages
-	@exec $(BIN)/python -m pytest -n 2 --dist loadfile -m "not browser"
+	@exec $(BIN)/python -m pytest -n 3 --dist loadfile -m "not browser"
 
 lint: ## style, types, and which room may import which
 	@tools/install-python-packages

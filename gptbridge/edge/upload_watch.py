@@ -29,10 +29,12 @@ Post = Callable[..., None]
 
 @dataclass(slots=True)
 class _Step:
-    """A request of an upload: which one it is (announce, store, finish), of which upload; `status` once the site answered."""
+    """A request of an upload: which one it is (announce, store, finish), of which upload; `status` once the site answered. The page may be
+    quicker than we: until the answer to the announcement was read here, `at` is -1 and `key` the URL or the file's id."""
 
     kind: str
     at: int
+    key: str = ""
     status: int | None = None
 
 
@@ -70,9 +72,9 @@ class UploadWatch:
                 self._steps[network] = _Step("announce", len(self._uploads) - 1)
                 return
             named = re.fullmatch(UPLOAD_STORED, path)
-            at = self._of(named[1] if named else str(given.get("file_id")) if path == UPLOAD_PROCESSED else "")
-            if at is not None:
-                self._steps[network] = _Step("finish", at)
+            file_id = named[1] if named else str(given.get("file_id")) if path == UPLOAD_PROCESSED else ""
+            if file_id:
+                self._expect(network, "finish", self._of(file_id), file_id)
 
     def event(self, method: str, params: dict[str, Any], session: str) -> None:
         """A Network event of the window."""
@@ -80,18 +82,17 @@ class UploadWatch:
         with self._lock:
             step = self._steps.get(network)
             if step is None and method == "Network.requestWillBeSent" and params["request"]["method"] == "PUT":
-                at = self._urls.get(str(params["request"]["url"]))  # to a host that the gate does not look at
-                if at is not None:
-                    self._steps[network] = _Step("store", at)
+                url = str(params["request"]["url"])  # to a host that the gate does not look at
+                self._expect(network, "store", self._urls.get(url), url)
             if step is None:
                 return
             if method == "Network.responseReceived":
                 step.status = int(params["response"]["status"])
-                if step.kind == "store" and step.status < 300:
-                    self._set(step.at, state="stored")
+                self._stored(step)
                 return
             failed = method == "Network.loadingFailed"
-            if failed and (step.kind != "store" or step.status is None):  # of bytes that were taken nobody reads the answer's body
+            # Of bytes that were taken nobody reads the answer's body.
+            if failed and step.at >= 0 and (step.kind != "store" or step.status is None):
                 self._fail(step.at, 0, None)
         if failed and step.kind == "announce":
             self._on_place()
@@ -106,6 +107,8 @@ class UploadWatch:
             text = base64.b64decode(text).decode("utf-8", "replace")
         status = step.status or 0
         with self._lock:
+            if step.at < 0:
+                return
             if status >= 300:
                 self._fail(step.at, status, _code(_object(text)))
             elif step.kind == "announce":
@@ -121,7 +124,12 @@ class UploadWatch:
             refused = said.get("status") == "error"
             return self._fail(at, status if refused else None, _code(said) or "answer_not_understood")
         self._urls[url] = at
-        return self._set(at, state="announced", file_id=ident)
+        self._set(at, state="announced", file_id=ident)
+        for step in self._steps.values():
+            if step.at < 0 and step.key in (url, ident):
+                step.at = at
+                self._stored(step)
+        return None
 
     def _finished(self, at: int, status: int, text: str) -> None:
         whole = _object(text)
@@ -133,6 +141,15 @@ class UploadWatch:
             if event.get("status") == "success" or name.endswith("file_ready"):
                 return self._set(at, state="ready")
         return None
+
+    def _expect(self, network: str, kind: str, at: int | None, key: str) -> None:
+        """One that belongs to an upload, or may turn out to when its announcement's answer is read."""
+        if at is not None or any(upload.state == "asked" for upload in self._uploads):
+            self._steps[network] = _Step(kind, -1 if at is None else at, key)
+
+    def _stored(self, step: _Step) -> None:
+        if step.kind == "store" and step.at >= 0 and step.status is not None and step.status < 300:
+            self._set(step.at, state="stored")
 
     def _of(self, file_id: str) -> int | None:
         return next((at for at, upload in enumerate(self._uploads) if upload.file_id == file_id), None)
