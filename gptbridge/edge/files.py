@@ -45,7 +45,7 @@ def temporary(disk: Disk, dir_fd: int, name: str, mode: int) -> Iterator[int]:
     _target_mode(disk, dir_fd, name)
     temp = f".{name}.{disk.token()}.tmp"
     fd = disk.open(temp, os.O_RDWR | os.O_CREAT | os.O_EXCL, dir_fd, mode)
-    try:
+    with _or_nothing(disk, dir_fd, temp):
         try:
             disk.fchmod(fd, mode)
             yield fd
@@ -53,13 +53,20 @@ def temporary(disk: Disk, dir_fd: int, name: str, mode: int) -> Iterator[int]:
         finally:
             disk.close(fd)
         disk.rename(temp, name, dir_fd, dir_fd)
+    sync(disk, dir_fd, folder=True)
+
+
+@contextmanager
+def _or_nothing(disk: Disk, dir_fd: int, temp: str) -> Iterator[None]:
+    """What breaks the block off leaves no file of that name, as far as the disk lets us."""
+    try:
+        yield
     except BaseException:
         try:
             disk.unlink(temp, dir_fd)
         except OSError:
             pass
         raise
-    sync(disk, dir_fd, folder=True)
 
 
 def replace(disk: Disk, dir_fd: int, name: str, data: bytes | Iterable[bytes], mode: int = 0o600) -> None:
@@ -100,7 +107,7 @@ def store(disk: Disk, dir_fd: int, chunks: Iterable[bytes], name: Callable[[str]
     temp = f".new.{disk.token()}.tmp"
     with named(temp):
         fd = disk.open(temp, os.O_RDWR | os.O_CREAT | os.O_EXCL, dir_fd)
-        try:
+        with _or_nothing(disk, dir_fd, temp):
             try:
                 disk.fchmod(fd, 0o600)
                 for chunk in chunks:
@@ -117,12 +124,6 @@ def store(disk: Disk, dir_fd: int, chunks: Iterable[bytes], name: Callable[[str]
                 disk.unlink(temp, dir_fd)
             else:
                 disk.rename(temp, component(found), dir_fd, dir_fd)
-        except BaseException:
-            try:
-                disk.unlink(temp, dir_fd)
-            except OSError:
-                pass
-            raise
         # Also where it was there: who stored it may have been killed before its name was safe.
         sync(disk, dir_fd, folder=True)
     return size, digest.hexdigest()
