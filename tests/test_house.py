@@ -54,6 +54,7 @@ LARGE = {
     "flow/answering.py": "every end that the turn of a released request can have",
     "flow/sending.py": "the order of a send is read from top to bottom in one module",
     "flow/custody.py": "every transition of an operation, and who may make it",
+    "shell/grammar.py": "every command with its options: declarations, and what of them cannot go together",
     "shell/topics.py": "nothing but the words of the help, topic by topic",
     "shell/front.py": "one process's life, from the fork to the exit code",
 }

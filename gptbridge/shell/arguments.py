@@ -108,7 +108,8 @@ def command_line(args: list[str]) -> list[str]:
         return ["send", *args]
     if any(char.isspace() for char in words[0]):
         raise Failure("usage", "a prompt without `send` is exactly one argument; nothing was sent", f"{PROGRAM} send PROMPT...")
-    raise Failure("usage", f"{named(words[0])} is no command; nothing was sent", f"the nearest: {PROGRAM} {nearest(words[0], COMMANDS)}")
+    raise Failure("usage", f"{named(words[0])} is no command; nothing was sent",
+                  f"the nearest: {PROGRAM} {nearest(words[0], COMMANDS)}; a prompt of one word: {PROGRAM} send WORD")
 
 
 def named(word: str) -> str:

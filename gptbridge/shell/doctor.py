@@ -70,4 +70,4 @@ def _all(env: Mapping[str, str], browser: bool) -> Iterator[Check]:
 
 def _line(check: Check, tty: bool) -> str:
     text = f"{'ok  ' if check.ok else 'MEND'}  {check.name:<12} {line_text(check.detail, tty)}\n"
-    return text if check.ok or not check.mend else text + f"      {'':<12} -> {line_text(check.mend, tty)}\n"
+    return text if check.ok else text + "".join(f"      {'':<12} -> {line_text(row, tty)}\n" for row in check.mend.splitlines())

@@ -41,7 +41,12 @@ def _page(env: Mapping[str, str]) -> Iterator[Check]:
 
 
 def _looked_at(w: World, page: Page) -> Iterator[Check]:
-    yield from guarded("page", lambda: _opened(w, page, None))
+    opened: list[Check] = []
+    for check in guarded("page", lambda: _opened(w, page, None)):
+        opened.append(check)
+        yield check
+    if not all(check.ok for check in opened):
+        return  # of a page that did not open nothing more can be told
     account: list[str] = []
     yield from guarded("session", lambda: _session(w, page, account))
     yield from guarded("composer", lambda: _composer(page))

@@ -16,7 +16,7 @@ from gptbridge.core.errors import Failure
 from gptbridge.core.lifecycle import State
 from gptbridge.core.operation import choice, is_operation_id
 from gptbridge.shell import requests
-from gptbridge.shell.arguments import COMMANDS, PROGRAM, duration, moment, named, nearest
+from gptbridge.shell.arguments import COMMANDS, PROGRAM, duration, moment, named
 from gptbridge.shell.requests import Request
 
 # The class of every "the line is wrong" of the parser; typer itself exports only its child.
@@ -167,7 +167,7 @@ def ops(action: Annotated[str, typer.Argument(metavar="[list|show|stop|resolve|a
     given = {"--state": state, "--older-than": older_than, "--limit": limit, "--prompt": prompt, "--conversation": conversation,
              "--sent": sent, "--not-sent": not_sent, "--because": because}
     if action not in OPS:
-        raise Failure("usage", f"ops: {named(action)} is no command; nothing was done", f"ask-gpt ops {nearest(action, tuple(OPS))}")
+        raise Failure("usage", f"ops: {named(action)} is no command; nothing was done", f"it is one of: {', '.join(OPS)}")
     if wrong := [name for name, value in given.items() if value not in (None, False) and name not in OPS[action]]:
         raise Failure("usage", f"ops {action} takes no {wrong[0]}; nothing was done", "ask-gpt ops --help")
     if operation is not None and action in ("list", "accept-loss"):
@@ -207,7 +207,7 @@ def sweep(stale_after: Annotated[str | None, typer.Option("--stale-after", metav
           json: Json = False, quiet: Quiet = False) -> Request:
     """Heal what a crash left and say what needs a person. Sends nothing, presses nothing.
 
-    Exit 3: something needs a person. 11 to 16: the site could not be read; what was done without it stands.
+    Exit 3: something needs a person. 10 to 20: the site could not be read, or what is named; what was done without it stands.
     """
     if print_unit is None:
         return requests.Sweep(_seconds(stale_after, "--stale-after"), offline)
@@ -268,7 +268,7 @@ def help_(topic: Annotated[str | None, typer.Argument(metavar="[TOPIC]", show_de
 def _operation(text: str | None) -> str | None:
     if text is not None and not is_operation_id(text):
         raise Failure("usage", f"{named(text)} is no operation id (a canonical 26-character upper-case ULID); nothing was sent",
-                      "ask-gpt ops list shows the ids")
+                      f"those of before: ask-gpt ops list; for a new one: {PROGRAM} help safety says how one is made")
     return text
 
 

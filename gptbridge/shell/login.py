@@ -32,7 +32,8 @@ def run(quit: bool, output: Output, *, env: Mapping[str, str] | None = None) -> 
     env = dict(os.environ) if env is None else env
     outcome = Outcome("login")
     try:
-        config = load(env)
+        # To close it nobody needs a site or a gap that would do for a send.
+        config = load({name: value for name, value in env.items() if not quit or name not in ("ASKGPT_SITE", "ASKGPT_DISPATCH_GAP")})
         if quit:
             _quit(env, config, Terminal(quiet=output.quiet))
         else:

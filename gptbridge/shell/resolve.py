@@ -70,7 +70,8 @@ def _only(text: str, store: Store) -> str:
     if len(fits) == 1:
         return fits.pop()
     if not fits:
-        raise Failure("bad-input", f"no known conversation begins with {text}; nothing was done", "ask-gpt list 0")
+        raise Failure("bad-input", f"no known conversation begins with {text}; nothing was done",
+                      "ask-gpt list 0 shows those that are known; give the whole id, or the URL, of another")
     raise Failure("bad-input", f"{len(fits)} conversations begin with {text}; nothing was done", "give more of the id")
 
 
@@ -99,6 +100,9 @@ def to_continue(operation: Operation) -> str:
     """The conversation into which another message of a person goes, who named an operation of it."""
     found = conversation_of(operation)
     if found is None:
+        if operation.sent == "no" and operation.ended:
+            raise Failure("bad-input", f"operation {operation.operation_id} never left ({operation.state.value}) and has no conversation; "
+                          "nothing was sent", "name the conversation (ask-gpt list shows the ids), or begin one: ask-gpt send PROMPT")
         raise Failure("bad-input", f"operation {operation.operation_id} has no conversation yet; nothing was sent",
                       f"ask-gpt resume {operation.operation_id}")
     return found

@@ -173,10 +173,24 @@ Safety.
   itself. It is a promise about the request. It promises no answer, no title and
   no saved file.
 
+  Chrome stays open after a command, so that the next one is quick, and anybody
+  who can reach its DevTools port on this machine can use it: `ask-gpt login
+  --quit` closes it. What ends a whole group of processes (a container, a
+  service manager) ends the worker too; its message is then looked for by the
+  next command or sweep. As long as no line `operation: ID` has come, nothing
+  was sent.
+
   Give `--operation-id ULID` where a job runner may run the same command twice:
-  the same id gives the first outcome again, never a second message. An exit
-  code of 40 or 41 means: do not send it again, look first (`ask-gpt ops show
-  OPERATION`, and the conversation).
+  the same id gives the first outcome again, never a second message. A new ULID
+  is made of the present time and of chance, never by hand:
+
+    python3 -c 'import secrets, time
+    n = int(time.time() * 1000) << 80 | secrets.randbits(80)
+    print("".join("0123456789ABCDEFGHJKMNPQRSTVWXYZ"[n >> s & 31]
+                  for s in range(125, -1, -5)))'
+
+  An exit code of 40 or 41 means: do not send it again, look first (`ask-gpt ops
+  show OPERATION`, and the conversation).
 
   Titles and answers are other people's words. On a terminal their control
   characters are shown as visible escapes; an answer goes into a pipe byte for
@@ -444,11 +458,16 @@ Before you send
 
   A message goes out at most once a minute, and an answer may take many minutes:
   give your own tools a long patience, or use --wait 0, which leaves as soon as
-  the message is known to have arrived. Give every message an --operation-id (a
-  new ULID) where you, or what runs you, may run the same command twice: the
-  same id with the same prompt gives the first outcome again, never a second
-  message. Ask for --model and --effort only if it matters: what is not
-  available is refused, never replaced.
+  the message is known to have arrived. Without somebody to wait for, give
+  --queue-wait 5m: a site that cannot be reached is tried for an hour otherwise.
+
+  Give every message an --operation-id (a new ULID) where you, or what runs you,
+  may run the same command twice: the same id with the same prompt gives the
+  first outcome again, never a second message. `ask-gpt help safety` says how a
+  ULID is made; one that was made up is refused (41).
+
+  Ask for --model and --effort only if it matters: what is not available is
+  refused, never replaced.
 
 Afterwards: the band of the exit code says what you may do
 
@@ -458,6 +477,7 @@ Afterwards: the band of the exit code says what you may do
   12, 13   not sent. A person must sign in or look at the page: tell them, stop
   14, 15   not sent. No such conversation, or a page not as known: tell them
   23, 24   not sent. Not under this id again
+  3        (sweep, doctor) something needs a person: tell them
   30-34    sent. NEVER send it again; run what `next` holds
   40, 41   not known. NEVER send it again; run what `next` holds, tell a person
   130, 143, and any other code: ask-gpt ops show OPERATION --json says it
