@@ -97,7 +97,7 @@ class _Picker:
         offer = self._current(shown, model)
         if word not in offer.words:
             raise Failure("bad-input", f"model {offer.slug} has no effort {word}; nothing was sent",
-                          _one_of("it has", offer.words) if offer.words else "leave --effort away, or ask for another model")
+                          _one_of("it has", offer.words) if offer.words else "leave it away (--effort ''), or ask for another model")
         if not any(row.checked and row.efforts is not None for row in shown.models):
             self.close()  # they may stand beside the models, not behind one of them
             shown = self._opened()
@@ -122,7 +122,7 @@ class _Picker:
         found = [one for one in self.offers if (one.slug == slug if slug else bool(chosen) and same(one.title, chosen[0].labels))]
         if len(found) != 1:
             raise Failure("site-changed", "the site does not say which efforts there are for the chosen model; nothing was sent",
-                          "ask for the model, too, or leave --effort away")
+                          "ask for the model, too, or leave the effort away (--effort '')")
         return found[0]
 
     def _efforts(self, shown: Shown, offer: Offer) -> tuple[Switch, ...]:

@@ -60,7 +60,8 @@ def tidy(w: World) -> int:
 
     def decide(view: View) -> list[dict[str, object]]:
         nonlocal count
-        needed = {file["sha256"] for op in view.operations.values() if op.sent != "yes" for file in op.files or ()}
+        needed = {file["sha256"] for op in view.operations.values() if op.sent != "yes" and (not op.ended or op.admissible)
+                  for file in op.files or ()}
 
         def uploading(operation_id: str) -> bool:
             op = view.get(operation_id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Collection
 
+from gptbridge.core.errors import EXITS
 from gptbridge.core.result import Outcome, document
 from gptbridge.core.turn import TurnState
 from gptbridge.shell.job import Output
@@ -28,7 +29,8 @@ def report(outcome: Outcome, output: Output, *, site: str = "https://chatgpt.com
         close(terminal, doc, turn, patience=patience)
     elif doc["ok"] and answer and not (viewer is not None and viewer.shows(doc)):
         terminal.answer(doc["answer"] or "")
-    if terminal.broken is not None and terminal.broken.errno != errno.EPIPE:
+    unwritten = terminal.broken is not None and terminal.broken.errno != errno.EPIPE
+    if terminal.broken is not None and unwritten:
         terminal.say(f"ask-gpt: standard output could not be written ({terminal.broken.strerror}); what it was to hold is in the log")
     if doc["error"] is not None:
         terminal.error(doc["error"])
@@ -43,4 +45,6 @@ def report(outcome: Outcome, output: Output, *, site: str = "https://chatgpt.com
     for path in (outcome.log, outcome.log_canonical):
         if path is not None:
             terminal.note(f"Log: {path}")
+    if unwritten and doc["exit_code"] == 0:  # a cut or empty output must not pass for the answer
+        return EXITS["record-failed" if doc["sent"] == "yes" else "state-unwritable"].code
     return int(doc["exit_code"])

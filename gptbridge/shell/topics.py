@@ -473,7 +473,8 @@ Afterwards: the band of the exit code says what you may do
 
   0        done; `answer` holds the text
   2, 17-21 not sent. Mend what is named, then run it again (21: under a new id)
-  10, 11, 16   not sent. Wait, then run the same command again
+  10, 11, 16   not sent. Wait, then run the same command again (where `retry`
+           says never: under a new id)
   12, 13   not sent. A person must sign in or look at the page: tell them, stop
   14, 15   not sent. No such conversation, or a page not as known: tell them
   23, 24   not sent. Not under this id again

@@ -448,6 +448,14 @@ def test_a_sweep_beside_an_upload_leaves_it_alone(ground: Ground, worker: Worker
     assert worker.send(files=given).state == "completed" and seen == [3, 3, 3] and len(arrived(ground)) == 3
 
 
+def test_a_sweep_drops_the_bytes_of_what_is_never_sent_again(ground: Ground, worker: Worker, given: list[Path]) -> None:
+    ground.on("upload-lost")
+    assert worker.send(files=given).state == "rejected" and not worker.view.operations[worker.id].admissible
+    assert len(stored(ground)) == 3
+    spooling.tidy(worker.world)
+    assert stored(ground) == []
+
+
 def test_a_sweep_between_storing_and_admission_is_seen(ground: Ground, worker: Worker, given: list[Path]) -> None:
     other = ground.worker()
     keep = worker.world.spool.keep

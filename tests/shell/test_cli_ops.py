@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -258,6 +260,17 @@ def test_an_answer_whose_front_was_killed_is_shown_once(desk: Desk, by: str) -> 
     again = desk.document("send", "equal words", "--operation-id", operation)
     assert (again["exit_code"], again["answer"]) == (0, found["answer"]) and (desk.home / "ledger.jsonl").read_bytes() == lines
     assert desk.document("send", "equal words")["exit_code"] == 0 and len(desk.sends) == 2
+
+
+def test_an_answer_that_standard_output_does_not_take_is_no_success(desk: Desk) -> None:
+    """It was sent (34); a command that sends nothing has not done its one thing (19)."""
+    first = desk.document("send", "words")
+    for words, code in ((("send", "words", "--again"), 34), (("send", "words", "--again", "--events"), 34),
+                        (("resume", first["operation_id"]), 34), (("resume", first["conversation_id"], "--json"), 19)):
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run([sys.executable, "-m", "tests.fake_cli", *words], env=desk.env, cwd=desk.work, stdin=subprocess.DEVNULL,
+                                  stdout=full, stderr=subprocess.PIPE, timeout=60, check=False)
+        assert done.returncode == code and b"standard output could not be written" in done.stderr, (words, done)
 
 
 # The kept view
