@@ -19,12 +19,13 @@ demo: ## one real send and one resume through Chromium on the practice site; lea
 	@tools/install-python-packages
 	@exec $(BIN)/python tools/demo.py
 
+# The files with a browser come first, in the order of their names: last, they would keep one core waiting for the other.
 test: setup lint ## everything, with a real browser; a missing browser is a failure
-	@ASKGPT_TEST_BROWSER=required exec $(BIN)/python -m pytest -n 3 --dist loadfile
+	@ASKGPT_TEST_BROWSER=required exec $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 test-fake: ## every test that needs no browser
 	@tools/install-python-packages
-	@exec $(BIN)/python -m pytest -n 3 --dist loadfile -m "not browser"
+	@exec $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not browser"
 
 lint: ## style, types, and which room may import which
 	@tools/install-python-packages

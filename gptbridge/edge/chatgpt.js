@@ -159,9 +159,12 @@ const choiceOf = () => {
 const covered = () => {
   const editor = editorOf();
   if (!editor) return false;
-  const box = editor.getBoundingClientRect();
-  const hit = document.elementFromPoint(box.left + box.width / 2, box.top + box.height / 2);
-  return !!hit && !(editor.closest('form') || editor).contains(hit);
+  // A long text makes the editor taller than what shows of it: the form around it is what stands on the page.
+  const composer = editor.closest('form') || editor;
+  const box = composer.getBoundingClientRect();
+  const top = Math.max(box.top, 0), bottom = Math.min(box.bottom, innerHeight);
+  const hit = document.elementFromPoint(box.left + box.width / 2, (top + bottom) / 2);
+  return !!hit && !composer.contains(hit);
 };
 const toasts = () => Array.from(document.querySelectorAll(hooks.toast)).filter(shown).map((node) => node.textContent.trim().slice(0, 200));
 

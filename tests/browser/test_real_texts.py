@@ -48,6 +48,7 @@ TEXTS = {
     "html": HTML + "\n\n" + LINKS, "terminal": TERMINAL + "\n" + MARKS, "shapes": SHAPES + LINKS + SHAPES,
     "escapes": "␛0; ␛3C;b> ␛ ␛D800; ␛110000; ␛241B;3C;\n" + HIDDEN, "one long line": "x<y😀`a " * 3000 + TERMINAL,
     "many lines": "\n".join(f"{n} <b>" + " " * (n % 3) + "`" * (n % 4) for n in range(1500)),
+    "as tall as the window": "\n".join(f"line {n}" for n in range(40)), "taller than its box": "\n".join(f"line {n}" for n in range(25)),
     "all of it": "\n".join((HTML, TERMINAL, CODE, HIDDEN, LINKS, MARKS, PRIVATE, SHAPES, EVERY_CONTROL)),
 }
 
@@ -65,7 +66,7 @@ class Line:
     def check(self, text: str) -> None:
         operation_id = self.world.ids.ulid()
         op = submit(self.world, Custody(self.world), operation_id, Payload(text, NEW), account=None, folder=None, again=True)
-        assert op.state == "completed", (op.state, op.slug)
+        assert op.state == "completed", (op.state, op.error)
         name = op.conversation_id or ""
         sends = self.site.world.state()["sends"]
         check_sent(text, sends[-1]["text"], name, self.site.world.conversations[name].data, self.env,

@@ -166,7 +166,7 @@ def test_one_of_operations(state: State) -> None:
         "operation_id", "state", "sent", "retry", "kind", "target", "conversation_id", "user_message_id", "admission", "blocking_reason",
         "stop_phase", "queued_at", "dispatched_at", "updated_at", "turn", "attempt", "refusal"}
     full = operation_document(op, detail=True)
-    assert set(full) - set(plain) == {"fingerprint", "receipt", "history"}
+    assert set(full) - set(plain) == {"fingerprint", "receipt", "history", "asked"}
     assert (full["receipt"] is not None) == (state in (State.ACCEPTED, State.COMPLETED))
 
 

@@ -102,6 +102,9 @@ class Silent:
     def emit(self, event: Mapping[str, Any]) -> None:
         self.events.append(dict(event))
 
+    def keeps_up(self) -> bool:
+        return True
+
     def gone(self) -> bool:
         return self.left
 

@@ -95,6 +95,9 @@ class MemoryPage:
     def session(self) -> Session:
         return Session(ACCOUNT)
 
+    def asks(self) -> bool:
+        return False
+
     def facts(self) -> PageFacts:
         return PageFacts(self._conversation, self._text, len(self._files))
 

@@ -21,7 +21,7 @@ from gptbridge.shell import topics
 
 from .practising import VALID, Desk, until
 
-LINE = jsonschema.Draft202012Validator(json.loads(topics.event_schema()))
+LINE = jsonschema.Draft202012Validator(json.loads(topics.data("event.schema.json")))
 
 
 @pytest.fixture
