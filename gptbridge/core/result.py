@@ -6,7 +6,6 @@ that a replay of the same operation gives the same document in every key but `lo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -154,24 +153,6 @@ def next_steps(outcome: Outcome) -> list[list[str]]:
     return []
 
 
-def operation_document(op: Operation, *, detail: bool = False) -> dict[str, Any]:
-    """One of `operations[]`; `detail` adds what `ops show` adds."""
-    doc: dict[str, Any] = {
-        "operation_id": op.operation_id, "state": op.state.value, "sent": op.sent, "retry": op.retry, "kind": op.kind, "target": op.target,
-        "conversation_id": op.conversation_id, "user_message_id": op.user_message_id,
-        "admission": "rejected" if op.durable and not op.claimed and op.state is State.REJECTED else "accepted",
-        "blocking_reason": op.blocking_reason, "stop_phase": op.stop_phase, "queued_at": op.queued_at, "dispatched_at": op.dispatched_at,
-        "updated_at": op.updated_at, "turn": op.turn, "attempt": op.attempt, "refusal": op.refusal}
-    if detail:
-        accepted = op.state in (State.ACCEPTED, State.COMPLETED)
-        doc["asked"] = {"model": op.model, "effort": op.effort}
-        doc["fingerprint"] = op.fingerprint
-        doc["receipt"] = {"conversation_id": op.conversation_id, "user_message_id": op.user_message_id, "turn_id": op.turn_id,
-                          "site_message_id": op.site_message_id} if accepted else None
-        doc["history"] = [dict(entry) for entry in op.history]
-    return doc
-
-
 def _thinking(block: Block) -> str | None:
     """"" where it is known that there was none: the turn is whole, or it was read from the site's own account, whatever its end."""
     from_site = "hydrated" in block.words and block.attr("source") != "page" and block.state not in ("torn", "interrupted")
@@ -185,9 +166,3 @@ def turn_document(block: Block) -> dict[str, Any]:
             "thinking": _thinking(block), "answer": block.section("answer"), "files": [one.document for one in brought.of_block(block)],
             "attachments": attachments.read_section(block.section(attachments.SECTION)),
             "operation_id": block.attr("op"), "user_message_id": block.attr("user")}
-
-
-def sweep_line(operations: Sequence[Operation]) -> str | None:
-    """The one line that every command says on standard error while uncertain operations exist; None when there is none."""
-    count = len(operations)
-    return None if not count else f"ask-gpt: {count} uncertain operation{'s' if count > 1 else ''}: ask-gpt ops list --state uncertain"

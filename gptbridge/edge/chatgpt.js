@@ -136,6 +136,8 @@ const sendable = () => {
   const send = controlOf(hooks.send);
   return !!send && !(send.disabled || send.getAttribute('aria-disabled') === 'true' || 'disabled' in send.dataset);
 };
+// What it says on the screen, for a person: words of two lines stay two words.
+const worded = (node) => (node.innerText || node.textContent).replace(/\s+/g, ' ').trim();
 // A switch of the picker: what it is called, whether it is chosen or switched off, and what the page says about that.
 function switchOf(node) {
   const box = node.getBoundingClientRect();
@@ -147,7 +149,7 @@ function switchOf(node) {
     labels: Array.from(new Set([node.textContent.trim(), ...own].filter(Boolean))).slice(0, 8).map((text) => text.slice(0, 80)),
     checked: ['aria-checked', 'aria-selected', 'aria-current'].some((name) => node.getAttribute(name) === 'true') || ['checked', 'selected', 'on'].includes(state),
     off: node.disabled === true || node.getAttribute('aria-disabled') === 'true' || state === 'disabled' || (disabled !== undefined && disabled !== 'false'),
-    notice: said.filter(Boolean).map((one) => one.textContent.trim()).join(' ').slice(0, 200),
+    notice: said.filter(Boolean).map(worded).join(' ').slice(0, 200),
   };
 }
 const pickerOf = () => hooks.picker.map((one) => document.querySelector(one)).find(shown) || null;
@@ -166,7 +168,7 @@ const covered = () => {
   const hit = document.elementFromPoint(box.left + box.width / 2, (top + bottom) / 2);
   return !!hit && !composer.contains(hit);
 };
-const toasts = () => Array.from(document.querySelectorAll(hooks.toast)).filter(shown).map((node) => node.textContent.trim().slice(0, 200));
+const toasts = () => Array.from(document.querySelectorAll(hooks.toast)).filter(shown).map((node) => worded(node).slice(0, 200));
 
 const escaped = (text) => text.replace(/&/g, '&amp;').replace(/</g, '&lt;').replace(/>/g, '&gt;');
 
@@ -260,7 +262,7 @@ const api = {
       temporary: new URLSearchParams(location.search).get('temporary-chat') === 'true',
       login: shown(document.querySelector(hooks.login)),
       challenge: challengeTitle.test(document.title) || !!document.querySelector(hooks.challenge),
-      dialog: Array.from(document.querySelectorAll(hooks.dialog)).filter(shown).map((node) => node.textContent.slice(0, 400)),
+      dialog: Array.from(document.querySelectorAll(hooks.dialog)).filter(shown).map((node) => worded(node).slice(0, 400)),
       toast: toasts(), choice: choiceOf(), covered: covered(), tools: document.querySelectorAll(hooks.tool).length,
       locked: !editor && locked.test(document.body ? document.body.textContent.slice(0, 5000) : ''),
       heldBack: !!document.querySelector(hooks.send) && !sendable(),
@@ -281,7 +283,7 @@ const api = {
     return {
       button: pickerOf(), more: Array.from(document.querySelectorAll(hooks.more)).find(shown) || null, options,
       slider: slider ? {...switchOf(slider), min: number('aria-valuemin'), max: number('aria-valuemax'), now: number('aria-valuenow')} : null,
-      dialogs: Array.from(document.querySelectorAll(hooks.dialog)).filter(shown).map((node) => node.textContent.trim().slice(0, 400)),
+      dialogs: Array.from(document.querySelectorAll(hooks.dialog)).filter(shown).map((node) => worded(node).slice(0, 400)),
     };
   },
 

@@ -241,9 +241,9 @@ def _remind(store: Store, terminal: Terminal) -> None:
     except (Failure, OSError):
         return  # a ledger that cannot be read takes nothing from what was done, and is told by what needs it
     if uncertain:
-        from gptbridge.core.result import sweep_line
+        from gptbridge.core.operation_document import uncertain_line
 
-        terminal.note(sweep_line(uncertain) or "")
+        terminal.note(uncertain_line(uncertain) or "")
 
 
 # practice, and every failure

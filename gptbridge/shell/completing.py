@@ -48,7 +48,7 @@ def _candidates(before: list[str], unfinished: str, store: Store) -> Iterable[tu
     if found.command == "help" and not given:
         from gptbridge.shell import topics
 
-        return _plain((*topics.TOPICS, *arguments.COMMANDS))
+        return _plain(dict.fromkeys((*topics.TOPICS, *arguments.COMMANDS)))  # some commands have a topic of their name
     return []
 
 

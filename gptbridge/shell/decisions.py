@@ -11,8 +11,8 @@ from typing import TypeVar
 
 from gptbridge.core.errors import Failure
 from gptbridge.core.ledger import rfc3339
+from gptbridge.core.operation_document import operation_document
 from gptbridge.core.ports import World
-from gptbridge.core.result import operation_document
 from gptbridge.flow import deciding
 from gptbridge.flow.custody import Custody
 from gptbridge.shell import resolve as references

@@ -46,6 +46,8 @@ def close(terminal: Terminal, doc: Mapping[str, Any], turn: TurnState | None = N
     """What is missing of the turn, then its one end. `patience`: the caller's is over, whatever is known of the message."""
     turn = turn or TurnState()
     turn.operation_id = doc["operation_id"] or turn.operation_id
+    if doc["state"] is not None:  # one that this process recorded itself, for a worker that could not or did not tell
+        _write(terminal, turn.state(doc["state"]), turn)
     if doc["ok"]:
         if turn.phase not in ("response_done", "collecting"):
             _write(terminal, _caught_up(turn, doc), turn)

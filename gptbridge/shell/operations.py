@@ -12,7 +12,7 @@ from gptbridge.core.attachments import rows
 from gptbridge.core.errors import Failure
 from gptbridge.core.ledger import Operation, rfc3339
 from gptbridge.core.lifecycle import State
-from gptbridge.core.result import operation_document
+from gptbridge.core.operation_document import operation_document
 from gptbridge.flow import deciding
 from gptbridge.shell import resolve
 from gptbridge.shell.reply import Reply

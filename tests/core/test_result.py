@@ -11,13 +11,12 @@ import pytest
 from gptbridge.core.errors import EXITS, PRECEDENCE, Failure
 from gptbridge.core.ledger import Operation
 from gptbridge.core.lifecycle import State
+from gptbridge.core.operation_document import operation_document, uncertain_line
 from gptbridge.core.registry import Conversation
 from gptbridge.core.result import (
     UNREADABLE,
     Outcome,
     document,
-    operation_document,
-    sweep_line,
     turn_document,
 )
 from gptbridge.core.transcript import Block, Section
@@ -179,8 +178,8 @@ def test_one_of_turns() -> None:
 
 def test_the_line_about_uncertain_operations() -> None:
     one = operation(State.UNCERTAIN)
-    assert sweep_line([]) is None
-    assert "1 uncertain operation:" in (sweep_line([one]) or "") and "2 uncertain operations:" in (sweep_line([one, one]) or "")
+    assert uncertain_line([]) is None
+    assert "1 uncertain operation:" in (uncertain_line([one]) or "") and "2 uncertain operations:" in (uncertain_line([one, one]) or "")
 
 
 def test_thinking_is_known_to_be_empty_where_the_site_was_read() -> None:

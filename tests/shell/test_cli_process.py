@@ -207,6 +207,17 @@ def test_the_launcher_without_its_environment_says_so(tmp_path: Path) -> None:
     assert done.returncode == 20 and done.stdout == "" and done.stderr.count("\n") == 1 and str(tmp_path) in done.stderr
 
 
+def test_the_launcher_with_a_folder_as_standard_input(seed: Seed, tmp_path: Path) -> None:
+    """Python dies of it at its start, with status 1, which would say something of the command."""
+    folder = os.open(tmp_path, os.O_RDONLY)
+    try:
+        done = subprocess.run([ROOT / "bin" / "ask-gpt", "send", "-"], stdin=folder, env=seed.env, capture_output=True, timeout=60,
+                              check=False, text=True)
+    finally:
+        os.close(folder)
+    assert (done.returncode, done.stdout) == (2, "") and done.stderr.startswith("ask-gpt: standard input is a folder; nothing was sent")
+
+
 def test_the_started_process_is_the_command(seed: Seed) -> None:
     process = subprocess.Popen([ROOT / "bin" / "ask-gpt", "practice"], env=seed.env, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
     try:

@@ -180,14 +180,16 @@ def test_ctrl_c_leaves_the_terminal_clean(desk: Desk) -> None:
 def test_a_worker_that_is_stopped_is_not_waited_for_for_ever(desk: Desk, hold: str) -> None:
     """Case 42, of the command's own worker: before the dispatch nothing leaves when it wakes, after it the band is `unknown`."""
     desk.env["ASKGPT_WAIT"] = "1s"
-    process = desk.start("send", "Hello there", "--json", "--queue-wait", "1s", hold=hold)
+    process = desk.start("send", "Hello there", "--events", "--queue-wait", "1s", hold=hold)
     pid = int(until(lambda: next((line.split()[0] for line in desk.seen() if line.split()[1] == hold), None)))
     os.kill(pid, signal.SIGSTOP)
     try:
-        document = desk.told(desk.end(process))
+        events = events_of(desk.end(process))
     finally:
         Path(str(desk.marks) + ".go").touch()
         os.kill(pid, signal.SIGCONT)
+    document = events[-1]["result"]
+    assert [event["state"] for event in events if event["type"] == "state"][-1] == document["state"]  # also where the front recorded it
     if hold == "open":
         assert (document["exit_code"], document["sent"], document["state"], document["retry"]) == (10, "no", "stopped", "later")
         assert str(pid) in document["error"]["message"] or str(pid) in document["error"]["hint"]
