@@ -21,7 +21,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-_DRIVER_STARTS = threading.Lock()
+from gptbridge.edge.leash import leashed
+
 PATCHED = b"undetected chromedriver"  # what undetected-chromedriver 3.5.5 looks for in a driver that it has patched
 
 
@@ -33,23 +34,19 @@ def main() -> None:
     os.environ.pop("PYTHONPATH", None)
     os.environ.update(_places(Path(order["folder"])))
 
-    drivers: list[subprocess.Popen[bytes]] = []
     chromes: list[subprocess.Popen[bytes]] = []
 
     def end(document: dict[str, Any]) -> None:
-        _DRIVER_STARTS.acquire()  # for good: a driver that is just being started is known before this process ends, and no other is started
         try:
-            for driver in drivers:
-                driver.kill()  # nothing else ends it: it is in no window's hands yet
             os.write(answer, json.dumps(document).encode())
         except OSError:
             pass  # who asked is gone
         finally:
-            # No interpreter shutdown: undetected-chromedriver's finalisers would quit Chrome.
+            # No interpreter shutdown: undetected-chromedriver's finalisers would quit Chrome. The driver, on its leash, ends with us.
             os._exit(0)
 
     try:
-        end(_start(order, chromes, drivers, end))
+        end(_start(order, chromes, end))
     except BaseException as error:
         # The driver's complaint about a browser that is not there says less than how the browser ended.
         _watch(chromes, end, 0.5)
@@ -63,8 +60,7 @@ def _places(folder: Path) -> dict[str, str]:
     return {"BREAKPAD_DUMP_LOCATION": str(folder / "crashes"), "XDG_CACHE_HOME": str(folder / "cache")}
 
 
-def _start(order: dict[str, Any], chromes: list[subprocess.Popen[bytes]], drivers: list[subprocess.Popen[bytes]],
-           end: Any) -> dict[str, Any]:
+def _start(order: dict[str, Any], chromes: list[subprocess.Popen[bytes]], end: Any) -> dict[str, Any]:
     socket.setdefaulttimeout(30)
     import undetected_chromedriver as uc
     from selenium.webdriver.common.service import Service
@@ -96,12 +92,12 @@ def _start(order: dict[str, Any], chromes: list[subprocess.Popen[bytes]], driver
 
     start_driver = Service._start_process
 
-    def started(service: Service, path: str) -> None:
-        with _DRIVER_STARTS:
-            start_driver(service, path)
-            drivers.append(service.process)
+    def start_leashed(service: Service, path: str) -> None:
+        shell, *words = leashed([path, *service.command_line_args()])
+        service.command_line_args = lambda: words  # type: ignore[method-assign]
+        start_driver(service, shell)
 
-    Service._start_process = started  # type: ignore[assignment]
+    Service._start_process = start_leashed  # type: ignore[method-assign,assignment]
     # undetected-chromedriver gives Chrome three pipes that nobody reads and that break when this process ends.
     uc.subprocess = SimpleNamespace(Popen=popen, PIPE=subprocess.DEVNULL)
     chrome = uc.Chrome(options=options, user_data_dir=order["profile"], driver_executable_path=str(driver),

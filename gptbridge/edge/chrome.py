@@ -29,6 +29,7 @@ from gptbridge.core.errors import Failure
 from gptbridge.edge import browser_files, processes
 from gptbridge.edge.browser_files import Running
 from gptbridge.edge.devtools import LOOPBACK, DevTools, Refused, version_of
+from gptbridge.edge.leash import leashed
 
 if TYPE_CHECKING:
     from selenium.webdriver.chrome.webdriver import WebDriver
@@ -50,9 +51,6 @@ START_S = 40.0
 DRIVER_S = 15.0  # it takes a tenth of a second; under great load two
 QUIT_S = 10.0
 AGAIN = "run: ask-gpt login --quit, then the command again"
-# The driver lives as long as the pipe to this process: a killed worker leaves no chromedriver behind.
-# The shell gives its standard output away: a driver that ends at once must be the end of what it says, not a wait for ever.
-_LEASH = '"$0" "$@" </dev/null & p=$!; exec >/dev/null; read -r _; kill -9 $p; wait $p'
 
 
 @dataclass(frozen=True)
@@ -321,7 +319,7 @@ def _free_port() -> int:
 
 
 def _run_driver(path: Path) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(["/bin/sh", "-c", _LEASH, str(path), "--port=0"], stdin=subprocess.PIPE,
+    return subprocess.Popen(leashed([str(path), "--port=0"]), stdin=subprocess.PIPE,
                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd="/", start_new_session=True)
 
 

@@ -314,6 +314,31 @@ def test_profile_locks(tmp_path: Path) -> None:
     assert not browser_files.lock_is_there(profile)
 
 
+@browser
+def test_a_killed_starter_takes_its_driver_along(tmp_path: Path) -> None:
+    """Whoever kills all processes of a command that starts Chrome kills this one too."""
+    driver = browser_files.find_driver(None, browser_files.find_browser(None))
+    assert driver is not None
+    chrome = tmp_path / "chrome"
+    chrome.write_text("#!/bin/sh\nexec sleep 50\n")
+    chrome.chmod(0o755)
+    order = {"folder": str(tmp_path), "driver": "copy", "source": str(driver), "major": 156, "browser": str(chrome), "headless": True,
+             "profile": str(tmp_path / "profile"), "port": free_port(), "no_sandbox": False, "flags": []}
+    starter = subprocess.Popen([sys.executable, "-m", "gptbridge.edge.browser_start"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                               cwd=ROOT, start_new_session=True, text=True)
+    assert starter.stdin is not None and starter.stdout is not None
+    starter.stdin.write(json.dumps(order))
+    starter.stdin.close()
+    copy = str(tmp_path / "copy")
+    until(lambda: any(processes.started(pid) for pid in processes.having_argument(copy)), "the driver to begin")
+    starter.kill()
+    starter.wait()
+    starter.stdout.close()
+    until(lambda: not processes.having_argument(copy), "the driver to end")
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(starter.pid, signal.SIGKILL)  # the browser
+
+
 @pytest.mark.parametrize("without", [False, True])
 def test_the_sandbox_goes_only_when_told(tmp_path: Path, without: bool) -> None:
     """undetected-chromedriver 3.5.5 adds --no-sandbox whatever its own argument says; the starter drops it again."""
