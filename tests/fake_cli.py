@@ -14,8 +14,7 @@ from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from gptbridge.shell import cli, front
-from tests.fakes import FakeBrowser, silent
+from gptbridge.shell import cli
 
 _seen: Counter[str] = Counter()
 
@@ -31,13 +30,19 @@ def stand(what: str) -> None:
             time.sleep(0.005)
 
 
-def open_browser(config: Any, home: Any, clock: Any, warn: Any) -> FakeBrowser:
-    return FakeBrowser(config.settings.site, clock, tell=stand if "FAKE_MARKS" in os.environ else silent)
+def run_job(job: Any, output: Any) -> int:
+    from gptbridge.shell import front  # as the real one: a command without a worker imports none of it
+    from tests.fakes import FakeBrowser, silent
+
+    def open_browser(config: Any, home: Any, clock: Any, warn: Any) -> FakeBrowser:
+        return FakeBrowser(config.settings.site, clock, tell=stand if "FAKE_MARKS" in os.environ else silent)
+
+    return front.run(job, output, open_browser=open_browser)
 
 
 def main(argv: list[str] | None = None) -> int:
     def run() -> int:
-        return cli.main(argv, run_job=lambda job, output: front.run(job, output, open_browser=open_browser))
+        return cli.main(argv, run_job=run_job)
 
     step = float(os.environ.get("FAKE_STEP", "0"))
     if not step:
