@@ -176,6 +176,10 @@ class Gate:
 
     close = shut
 
+    def still(self) -> None:
+        """See Interception.still: shut, and before the window is closed."""
+        self._wire.still()
+
     def detach(self) -> None:
         """Ends the connection. Only when the window is gone, or nothing of it matters: Chrome continues whatever is still stopped."""
         self._to_the_end = self.connected and self._wire.gone.is_set()

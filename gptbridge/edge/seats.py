@@ -103,7 +103,7 @@ class ChromeSeat:
     def close(self) -> None:
         """A composer that nothing of ours was put into is left as it is: a draft in it is a person's, and the site keeps it for them."""
         empty = (self.page.clear,) if self._chat.touched else ()
-        for act in (self._gate.shut, *empty, lambda: self._chrome.close_window(self._target),
+        for act in (self._gate.shut, *empty, self._gate.still, lambda: self._chrome.close_window(self._target),
                     lambda: self._gate.gone(GONE_S), self._gate.detach, self._courier.close, self._session.end):
             try:
                 act()

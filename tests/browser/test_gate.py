@@ -31,6 +31,7 @@ pytestmark = pytest.mark.browser
 
 HELD = ("fetch", "big", "blob", "bytes", "request", "keepalive", "beacon", "beaconBlob", "xhr", "xhrBlob",
         "otherPath", "worker", "oldWorker")
+SOAK = int(os.environ.get("SOAK_EXAMPLES") or 0)
 REFUSED = ("shared", "service", "iframe", "popup", "noopener", "form", "socket")
 
 
@@ -58,8 +59,9 @@ class Seat:
 
     def close(self) -> None:
         self.gate.shut()
+        self.gate.still()
         self.window.close()
-        assert self.gate.gone(5)
+        assert self.gate.gone(20)
         self.gate.detach()
         self.sentry.end()
 
@@ -358,6 +360,32 @@ def test_killed_after_release_the_page_reaches_the_site_no_more(helper: Helper, 
     until(lambda: not helper.is_there(), "the window to be closed")
     until(lambda: processes.started(helper.sentry) is None, "the end of the sentry")
     assert quiet(toy) == 1, toy.sends
+
+
+def haunted(chrome: Chrome, toy: Toy, how: str) -> None:
+    """Released, haunted, closed."""
+    one = Seat(chrome, toy)
+    one.gate.open_once()
+    one.window.js(f"void haunt('m-1', '{how}')")
+    held = one.gate.wait(10)
+    assert held is not None and one.gate.release(held)
+    until(lambda: len(one.gate.notes()) > 0, "more sends")
+    one.close()
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("how", ["document", "frame", "worker", "popup", "reload"])
+def test_a_window_that_is_closed_lets_nothing_go(chrome: Chrome, toy: Toy, how: str) -> None:
+    """Chrome lets go what is stopped, and what waits to begin, when a window closes; the soak has a machine that is busy."""
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(4 if SOAK else 0)]
+    try:
+        for number in range(1, 1 + (max(20, SOAK // 20) if SOAK else 1)):
+            haunted(chrome, toy, how)
+            assert quiet(toy) == number, toy.sends[number - 1:]
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
 
 
 @pytest.mark.parametrize("how", ["frame", "worker", "reload"])
