@@ -293,13 +293,15 @@ class Sending:
         difference = self._difference(held)
         if difference is not None:
             raise difference
+        # The id first: killed from here on, this process leaves a request that can be found by it, should it have been let go.
         self._op = self._custody.held(self._id, held.user_message_ids[0], held.parent_message_id, self._uploads)
-        self._heed_stop()
-        # Looked at once more, with the id on disk: this process may have been stopped for an hour in between.
-        if self._age() > pacing.HELD_S:
-            raise Failure("browser", "the request was held too long; it was not released", "run it again under a new id")
         if self._page.session().account != self._session.account:
             raise Failure("account-mismatch", "the page changed its account at the click; the request was not released", "ask-gpt login")
+        # Stop and age last, behind all that takes time: this process may have stood still for an hour in any call before them, and a person
+        # may have asked for a stop meanwhile.
+        self._heed_stop()
+        if self._age() > pacing.HELD_S:
+            raise Failure("browser", "the request was held too long; it was not released", "run it again under a new id")
         self._released = True  # from here on only an answer of the gate can say that nothing left
         if not self._gate.release(held):
             self._released = False
