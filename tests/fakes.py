@@ -397,7 +397,7 @@ class FakeGate:
     def __init__(self, pause: Pause | None = None, tell: Tell = silent) -> None:
         self.pause, self.tell = pause, tell
         self.state = "unarmed"
-        self.connected = True
+        self.connected, self.lost = True, False
         self.reply_status: int | None = None
         self.reply_ended: str | None = None
         self._held: dict[str, tuple[Held, Callable[[], http.client.HTTPResponse], int, Callable[[bytes], None]]] = {}
@@ -584,7 +584,7 @@ class FakeSeat:
     def close(self) -> None:
         self.gate.shut()
         self.session.page.text = ""
-        self.closed = True
+        self.closed = self.gate.lost = True
 
 
 class FakeBrowser:

@@ -653,6 +653,11 @@ class Gate(Protocol):
         """Its connection never dropped since it was armed."""
         ...
 
+    @property
+    def lost(self) -> bool:
+        """Chrome or the window is gone: nothing comes any more, and `wait` returns at once."""
+        ...
+
     def reply(self, timeout: float) -> bytes | None:
         """The next bytes of the released request's answer; None when none came in time."""
         ...

@@ -11,7 +11,6 @@ settled as far as it can be known here; the caller builds the document from ledg
 
 from __future__ import annotations
 
-import re
 from contextlib import ExitStack
 
 from gptbridge.core import attachments, pacing
@@ -317,6 +316,8 @@ class Sending:
             held = self._gate.wait(POLL_S)
             if held is not None:
                 return held
+            if self._gate.lost:
+                break
             self._heed_stop()
             if len(self._gate.notes()) > self._noted:  # it did answer the click, by a way that cannot be held; nothing else will come
                 until = min(until, self._w.clock.now().boottime + ASIDE_S)
@@ -324,6 +325,8 @@ class Sending:
         if ways:
             raise Failure("site-changed", f"the page's request came by a way that cannot be held ({', '.join(ways)})",
                           "ask-gpt may need an update for the site")
+        if self._gate.lost:
+            raise Failure("browser", "the window was gone before the page made a request", "run it again under a new id")
         raise Failure("site-changed", "the page made no request within 30 s of the click", "look at the page: ask-gpt login")
 
     def _difference(self, held: Held) -> Failure | None:
@@ -366,8 +369,10 @@ class Sending:
         """The witness's verdict. After the click, `rejected` needs proof: the gate let nothing through, was attached to the end, and no
         request, beacon or socket frame carried the text."""
         nothing_left = self._shut(failure)
-        if nothing_left and not re.search("nothing was sent|not released", failure.message, re.IGNORECASE):
+        if nothing_left and not failure.says_unsent:
             failure.message = f"{failure.message.rstrip('.')}; nothing was sent"
+        elif not nothing_left and failure.says_unsent:
+            failure.message = f"{failure.cause}; whether the message was sent is not known"
         op = self._w.ledger.view().get(self._id)
         if op is None or op.ended or op.state in (State.ACCEPTED, State.UNCERTAIN):
             raise failure
@@ -386,8 +391,8 @@ class Sending:
     def _unrecorded(self, failure: Failure) -> Failure:
         """The verdict itself cannot be written: what the exit says of the message must be right all the same (DU-04)."""
         if self._released:
-            return Failure("record-failed", f"the message was sent, but {failure.message}", f"ask-gpt resume {self._id}")
-        return Failure("uncertain", f"it is not known whether the message left, and {failure.message}", f"ask-gpt ops show {self._id}")
+            return Failure("record-failed", f"the message was sent, but {failure.cause}", f"ask-gpt resume {self._id}")
+        return Failure("uncertain", f"it is not known whether the message left, and {failure.cause}", f"ask-gpt ops show {self._id}")
 
     def _settle_stop(self, by: str) -> None:
         """Only before the commit: after it the caller's stop ends its patience, not the operation."""

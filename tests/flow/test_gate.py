@@ -330,6 +330,31 @@ def test_the_browser_is_lost_at_the_click(ground: Ground, worker: Worker) -> Non
     assert worker.send("other words").state in ("rejected", "uncertain") and ground.sends == []
 
 
+@pytest.mark.parametrize(("connected", "ended"), [(True, ("rejected", "browser", "no")), (False, ("uncertain", "uncertain", "unknown"))])
+def test_a_window_that_is_gone_at_the_click_is_not_waited_for(ground: Ground, worker: Worker, connected: bool, ended: Any) -> None:
+    """Its gate says so at once, for as long as it is asked; only with its connection whole is that a proof."""
+    def lost() -> None:
+        worker.on.pop("click")
+        ground.on("swallow-click")
+        worker.seat.gate.lost, worker.seat.gate.connected = True, connected
+    worker.on["click"] = lost
+    begun = ground.time.boottime
+    op = worker.send()
+    assert (op.state, op.slug, op.sent) == ended and op.retry == "never" and ground.sends == []
+    assert ground.time.boottime - begun < 5.0
+
+
+def test_a_failure_before_the_release_without_a_proof_does_not_say_that_nothing_was_sent(ground: Ground, worker: Worker) -> None:
+    def signed_out() -> None:
+        ground.on("signed-out")
+        worker.seat.gate.connected = False
+    worker.on["held"] = signed_out
+    op = worker.send()
+    assert (op.state, op.sent, ground.sends) == ("uncertain", "unknown", [])
+    reason = str(worker.world.ledger.history(op.operation_id).history[-1]["reason"])  # type: ignore[attr-defined]
+    assert "signed in" in reason and "nothing was sent" not in reason and "is not known" in reason
+
+
 def test_every_way_out_fails_the_held_request_first(ground: Ground, worker: Worker) -> None:
     """GT-10: also a bug, a signal's exception."""
     class Surprise(BaseException):
