@@ -11,6 +11,7 @@ settled as far as it can be known here; the caller builds the document from ledg
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 
 from gptbridge.core import attachments, pacing
@@ -21,7 +22,7 @@ from gptbridge.core.lifecycle import State
 from gptbridge.core.operation import NEW, choice, draft_digest
 from gptbridge.core.pacing import Stamp
 from gptbridge.core.ports import Gate, Held, Page, PageFacts, Seat, SeatLock, Session, Upload, World
-from gptbridge.flow import recording, registering, snapshots
+from gptbridge.flow import burying, recording, registering, snapshots
 from gptbridge.flow.answering import Answering
 from gptbridge.flow.attaching import Attaching
 from gptbridge.flow.custody import Custody, Refused
@@ -98,6 +99,7 @@ class Sending:
         w, target = self._w, self._op.target
         self._heed()  # a stop that is on record comes before whatever else keeps it from being sent
         w.registry.check()  # a registry that cannot take the new conversation's row is found out before the click, not after it
+        self._patiently(lambda: burying.bury_the_dead(w))
         if target != NEW:
             if w.registry.get(target) is None:  # nobody says whose it is: it is not even opened
                 raise Failure("unknown-conversation", f"conversation {target} is not in the registry; nothing was sent",
@@ -105,34 +107,28 @@ class Sending:
             # Before navigating, and held to the end of the turn: two turns in one conversation would take each other's parent.
             self._places.enter_context(w.locks.conversation(target, wait_s=self._left(), heed=self._heed))
         self._place = self._places.enter_context(w.locks.seat(wait_s=self._left(), heed=self._heed))
-        self._bury_the_dead()
+        self._patiently(self._open)
+        self._op = self._custody.ready(self._id, self._session.account)
+        self._line = Line(w, self._custody, self._op, self._session.account, self._heed)
+
+    def _patiently(self, prepare: Callable[[], None]) -> None:
+        """A page that does not load, a Chrome that does not answer: tried anew while there is time to wait before the send."""
         while True:
             try:
-                self._open()
-                break
+                prepare()
+                return
             except Failure as failure:
                 if not failure.again or self._left() <= RETRY_S:
                     raise
                 self._close_seat()
                 self._custody.note(self._id, "the page or an upload failed", blocking_reason=failure.slug)
-                w.caller.emit({"type": "waiting", "message": f"{failure.message} It is tried again every {RETRY_S:.0f} s, for at most "
-                               f"{self._left():.0f} s more; Ctrl-C sends nothing"})
+                self._w.caller.emit({"type": "waiting", "message": f"{failure.message} It is tried again every {RETRY_S:.0f} s, for at "
+                                     f"most {self._left():.0f} s more; Ctrl-C sends nothing"})
                 self._sleep(RETRY_S)
-        self._op = self._custody.ready(self._id, self._session.account)
-        self._line = Line(w, self._custody, self._op, self._session.account, self._heed)
-
-    def _bury_the_dead(self) -> None:
-        """Windows of dead owners first: one of them may hold a page that still wants to send (GT-18)."""
-        w = self._w
-        with w.locks.dead_seats() as places:
-            for place in [self._place, *places]:
-                window = place.window()
-                if window:
-                    w.browser.bury(window)
-                    place.note_window(None)
 
     def _open(self) -> None:
         w, target = self._w, self._op.target
+        burying.bury_the_dead(w, self._place)  # again: an owner may have died while the locks were waited for
         window, self._seat = w.browser.seat()
         self._place.note_window(window)
         # Armed closed before the first navigation: a page that sends by itself while it loads must find a closed gate.
@@ -448,9 +444,8 @@ class Sending:
 
     def _close_seat(self) -> None:
         if self._seat is not None:
-            self._seat.close()
+            burying.close(self._place, self._seat)
             self._seat = None
-            self._place.note_window(None)
 
     # Small things
 

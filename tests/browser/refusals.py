@@ -238,7 +238,8 @@ def faults(row: Row, seen: Seen) -> list[str]:
     checks = {
         f"exit {seen.code}, not {row.code}": seen.code == row.code,
         f"{seen.sent} messages at the site, not {row.sent}": seen.sent == row.sent,
-        "a wrong answer": not seen.wrong, "no answer": seen.answered or row.code != 0, "an answer": not seen.answered or row.code in (0, 30),
+        "a wrong answer": not seen.wrong, "no answer": seen.answered or row.code != 0,
+        "an answer": not seen.answered or row.code in (0, 30),
         "no report of the page is named": row.code not in (15, 32) or "/reports/" in f"{error['hint']} {doc['warnings']}",
         f"the message does not say {row.says!r}": row.says in error["message"], "nothing is said to do": bool(error["hint"])}
     if row.how != "read":

@@ -234,8 +234,9 @@ class MemorySeat:
         self.gate = MemoryGate(site, clock)
         self.page = MemoryPage(site, self.gate)
 
-    def close(self) -> None:
+    def close(self) -> bool:
         self.gate.shut()
+        return True
 
 
 class MemoryBrowser:
