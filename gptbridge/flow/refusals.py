@@ -45,7 +45,7 @@ def _details(body: bytes) -> dict[str, Any]:
     return {"code": code if isinstance(code, str) and _CODE.fullmatch(code) else None, "clears_in": _seconds(clears_in)}
 
 
-def _seconds(value: object) -> int | float | None:
+def _seconds(value: Any) -> int | float | None:
     """A number of seconds that may be one: JSON also has NaN, Infinity and integers that no float holds."""
     known = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= LONGEST_S
     return value if known else None
