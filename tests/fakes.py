@@ -24,6 +24,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlsplit
 
+from gptbridge.core.errors import Failure
 from gptbridge.core.ports import Held, Link, Note, SentFile, Unavailable, Upload
 from gptbridge.edge.chatgpt import ChatPage
 from gptbridge.edge.chatgpt_files import allowed, disposed_name, unfetched
@@ -397,7 +398,7 @@ class FakeGate:
     def __init__(self, pause: Pause | None = None, tell: Tell = silent) -> None:
         self.pause, self.tell = pause, tell
         self.state = "unarmed"
-        self.connected = True
+        self.connected, self.lost = True, False
         self.reply_status: int | None = None
         self.reply_ended: str | None = None
         self._held: dict[str, tuple[Held, Callable[[], http.client.HTTPResponse], int, Callable[[bytes], None]]] = {}
@@ -580,20 +581,24 @@ class FakeSeat:
         self.session = FakeSession(site, self.gate, tell)
         self.page = ChatPage(self.session, site, clock, explain=explain, fetch=FakeFetch(site))
         self.closed = False
+        self.stuck = False  # Chrome does not answer when it is to close
 
-    def close(self) -> None:
+    def close(self) -> bool:
         self.gate.shut()
         self.session.page.text = ""
-        self.closed = True
+        self.closed = self.gate.lost = True
+        return not self.stuck
 
 
 class FakeBrowser:
-    """The Browser port. `seats`: every window that was opened; `buried`: windows of dead owners."""
+    """The Browser port. `seats`: every window that was opened; `buried`: windows of dead owners; `mute`: Chrome runs and does not answer
+    who wants to bury one."""
 
     def __init__(self, site: str, clock: Any, *, pause: Pause | None = None, tell: Tell = silent) -> None:
         self.site, self.clock, self.pause, self.tell = site, clock, pause, tell
         self.seats: list[FakeSeat] = []
         self.buried: list[str] = []
+        self.mute = False
         self.prepare: Callable[[FakeSeat], None] = lambda seat: None
 
     @property
@@ -608,4 +613,7 @@ class FakeBrowser:
         return f"window-{len(self.seats)}", seat
 
     def bury(self, window: str) -> None:
+        self.tell("bury")
+        if self.mute:
+            raise Failure("browser", "a command that died left a window open, and Chrome does not answer; nothing was sent", again=True)
         self.buried.append(window)

@@ -7,6 +7,7 @@ Pure; raises nothing.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
@@ -70,6 +71,11 @@ BANDS: MappingProxyType[str, Sent] = MappingProxyType(
 PRECEDENCE = ("uncertain", "record-failed", "answer-lost", "answer-failed", "still-answering", "artifacts-incomplete")
 
 
+# What a place that cannot know it otherwise says of the message: true as long as nothing was released.
+_UNSENT = re.compile(r"[;,. ]*\b(?:nothing was (?:typed or )?sent(?: and nothing was pressed)?|(?:it|the request) was not released)\b\.?",
+                     re.IGNORECASE)
+
+
 class Failure(Exception):
     """A command cannot do what was asked; raised anywhere, turned into words by shell alone.
 
@@ -91,3 +97,13 @@ class Failure(Exception):
     @property
     def exit(self) -> Exit:
         return EXITS[self.slug]
+
+    @property
+    def says_unsent(self) -> bool:
+        return _UNSENT.search(self.message) is not None
+
+    @property
+    def cause(self) -> str:
+        """What happened, as a clause, without a word on the message: for whoever knows better whether that left."""
+        said = _UNSENT.sub("", self.message).strip().rstrip(".")
+        return said[:1].lower() + said[1:] if said[1:2].islower() else said

@@ -653,6 +653,11 @@ class Gate(Protocol):
         """Its connection never dropped since it was armed."""
         ...
 
+    @property
+    def lost(self) -> bool:
+        """Chrome or the window is gone: nothing comes any more, and `wait` returns at once."""
+        ...
+
     def reply(self, timeout: float) -> bytes | None:
         """The next bytes of the released request's answer; None when none came in time."""
         ...
@@ -672,8 +677,9 @@ class Seat(Protocol):
     page: Page
     gate: Gate
 
-    def close(self) -> None:
-        """Gate closed, composer emptied, window closed, then detached: in that order, each step tried. Never raises."""
+    def close(self) -> bool:
+        """Gate closed, composer emptied, window closed, then detached: in that order, each step tried. Never raises. Whether Chrome said
+        that the window closes or is gone: where it did not, its note stays for whoever buries it."""
         ...
 
 
@@ -683,7 +689,8 @@ class Browser(Protocol):
         ...
 
     def bury(self, window: str) -> None:
-        """A dead owner's window: gate closed on it, composer emptied, closed (GT-18). A window that is gone is no error."""
+        """A dead owner's window: gate closed on it, composer emptied, closed (GT-18). A window that is gone is no error. Returns only when
+        it is gone; Failure("browser") while nobody can tell, since its Chrome runs and does not answer."""
         ...
 
 

@@ -100,6 +100,17 @@ class Chrome:
         return cls(folder, settings.profile, running, started=False)
 
     @classmethod
+    def runs(cls, folder: Path) -> bool:
+        """Whether the process of the Chrome that this home started is there, though it may not answer (any more, or yet)."""
+        running, _ = browser_files.read_id_file(folder)
+        return running is not None and _lives(running)
+
+    @property
+    def lives(self) -> bool:
+        """Whether its process is there."""
+        return _lives(self.running)
+
+    @classmethod
     def _start(cls, settings: BrowserSettings, folder: Path, write: Write, warn: Warn) -> Chrome:
         browser = browser_files.find_browser(settings.browser)
         driver = browser_files.find_driver(settings.driver, browser)
@@ -247,9 +258,13 @@ class Chrome:
             browser_files.drop_stale_lock(self.profile)
 
 
+def _lives(running: Running) -> bool:
+    return processes.started(running.pid) == running.started
+
+
 def _ours(running: Running, profile: Path) -> bool:
     """The recorded process still is that process, holds our profile, and is the one that listens on the port."""
-    return (processes.started(running.pid) == running.started and processes.listens(running.pid, running.port)
+    return (_lives(running) and processes.listens(running.pid, running.port)
             and f"--user-data-dir={profile}" in " ".join(processes.command_line(running.pid)))
 
 

@@ -114,11 +114,12 @@ class Gate:
     def wait(self, timeout: float) -> Held | None:
         """The held request, once every guard is closed behind it; None after `timeout` seconds, or when Chrome or the window is gone."""
         with self._turn:
-            self._turn.wait_for(lambda: (self._view is not None and not self._unspent) or self._over, timeout)
+            self._turn.wait_for(lambda: (self._view is not None and not self._unspent) or self.lost, timeout)
             return self._view
 
     @property
-    def _over(self) -> bool:
+    def lost(self) -> bool:
+        """The connection to Chrome dropped, or the window is gone."""
         return self._wire.lost or self._wire.gone.is_set()
 
     def release(self, held: Held) -> bool:

@@ -16,7 +16,7 @@ from gptbridge.core.errors import Failure
 from gptbridge.core.ports import Clock, Gate, Page
 from gptbridge.edge.chatgpt import ChatPage, selenium_reason
 from gptbridge.edge.chatgpt_files import allowed
-from gptbridge.edge.chrome import Chrome
+from gptbridge.edge.chrome import AGAIN, Chrome
 from gptbridge.edge.downloads import Courier
 from gptbridge.edge.gate import Gate as ChromeGate
 from gptbridge.edge.sentry import Sentry
@@ -99,29 +99,37 @@ class ChromeSeat:
         self._courier = Courier(chrome.url, lambda url: allowed(url, site))
         self.page = self._chat = ChatPage(self._session, site, clock, explain=selenium_reason, fetch=self._courier.fetch)
         self._chat.touched = left
+        self._closed = False  # Chrome said that it closes, or that it is gone
 
-    def close(self) -> None:
+    def close(self) -> bool:
         """A composer that nothing of ours was put into is left as it is: a draft in it is a person's, and the site keeps it for them."""
         empty = (self.page.clear,) if self._chat.touched else ()
-        for act in (self._gate.shut, *empty, self._gate.still, lambda: self._chrome.close_window(self._target),
-                    lambda: self._gate.gone(GONE_S), self._gate.detach, self._courier.close, self._session.end):
+        for act in (self._gate.shut, *empty, self._gate.still, self._close_window, lambda: self._gate.gone(GONE_S), self._gate.detach,
+                    self._courier.close, self._session.end):
             try:
                 act()
             except Failure:
                 continue  # a window that is gone needs nothing more; the next step is tried in any case
         if self._sentry is not None:
             self._sentry.end()
+        return self._closed
+
+    def _close_window(self) -> None:
+        self._chrome.close_window(self._target)
+        self._closed = True
 
 
 class ChromeBrowser:
-    """`chrome`: attaches or starts; called when the first window is needed. `attached`: the running one or None, starts nothing."""
+    """`chrome`: attaches or starts; called when the first window is needed. `attached`: the running one or None, starts nothing. `runs`:
+    whether its process is there."""
 
-    def __init__(self, chrome: Callable[[], Chrome], attached: Callable[[], Chrome | None], site: str, clock: Clock) -> None:
-        self._ensure, self._attached, self._site, self._clock = chrome, attached, site, clock
+    def __init__(self, chrome: Callable[[], Chrome], attached: Callable[[], Chrome | None], site: str, clock: Clock, *,
+                 runs: Callable[[], bool] = lambda: False) -> None:
+        self._ensure, self._attached, self._runs, self._site, self._clock = chrome, attached, runs, site, clock
         self._chrome: Chrome | None = None
 
     def seat(self) -> tuple[str, ChromeSeat]:
-        chrome = self._chrome = self._chrome or self._ensure()
+        chrome = self._chrome = self._living() or self._ensure()
         session, sentry = Attaching(chrome), Sentry()
         try:
             window = chrome.new_window()
@@ -132,8 +140,10 @@ class ChromeBrowser:
         return window, ChromeSeat(chrome, window, self._site, self._clock, session, sentry)
 
     def bury(self, window: str) -> None:
-        chrome = self._chrome or self._attached()
+        chrome = self._living() or self._attached()
         if chrome is None:
+            if self._runs():
+                raise _unburied("does not answer")
             return  # its Chrome is gone, and with it the page
         self._chrome = chrome
         if not any(target.get("targetId") == window for target in chrome.targets()):
@@ -143,7 +153,16 @@ class ChromeBrowser:
         try:
             seat.gate.arm()  # closed: whatever that page still wants to send is failed
         finally:
-            seat.close()
+            closed = seat.close()
+        if not closed:
+            raise _unburied("does not close it")
+
+    def _living(self) -> Chrome | None:
+        """The one that is used already; where it died meanwhile, the next one is started."""
+        if self._chrome is not None and not self._chrome.lives:
+            self._chrome.close()
+            self._chrome = None
+        return self._chrome
 
     def leave(self, *, quit_started: bool) -> None:
         """Let go of Chrome. `quit_started`: a command that started it only to read closes it."""
@@ -153,3 +172,7 @@ class ChromeBrowser:
             self._chrome.quit()
         else:
             self._chrome.close()
+
+
+def _unburied(what: str) -> Failure:
+    return Failure("browser", f"a command that died left a window open, and Chrome {what}; nothing was sent", AGAIN, again=True)

@@ -8,6 +8,7 @@ read later, or an uncertain one that its recorded id resolves.
 
 from __future__ import annotations
 
+import math
 from contextlib import ExitStack
 from typing import Any
 
@@ -20,9 +21,10 @@ from gptbridge.core.heard import Heard
 from gptbridge.core.ledger import Operation
 from gptbridge.core.lifecycle import State
 from gptbridge.core.operation import NEW
-from gptbridge.core.ports import Gate, Held, Page, Unread, World
+from gptbridge.core.ports import Gate, Held, Page, World
 from gptbridge.core.stream import ConversationNamed, InputMessage, MessageState, ReplyStream, SiteError, Title
 from gptbridge.flow import collecting, reconciling, recording, refusals, registering, snapshots
+from gptbridge.flow.belonging import LATE_S
 from gptbridge.flow.custody import Custody, Receipt
 from gptbridge.flow.questions import Questions
 from gptbridge.flow.telling import tell
@@ -34,7 +36,10 @@ ASLEEP_S = 120.0  # longer than anything that this module waits for at a time
 STOP_S = 15.0  # after the press, how long the site's own word is waited for
 UNNAMED_S = 60.0  # how long after its end a reply's conversation is looked for before the operation is left uncertain
 READS_S = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0)  # pauses between reads of the conversation once the stream is over; the last repeats
-UNREAD = 5  # how often the conversation may be refused before its answer is left to a later reading
+# How long the conversation may be refused, one read after another, before its answer is left to a later reading; others: UNREAD_S.
+PATIENCE_S = {"unknown-conversation": LATE_S, "rate-limited": math.inf, "browser": 120.0}
+UNREAD_S = 15.0
+THROTTLED_S, THROTTLED_MOST_S = 60.0, 300.0  # pause after a read that was one too many, doubled each time up to the second
 AFTER_ERROR = 3  # reads that do not show an answer, after which an error of the stream is the turn's end
 
 
@@ -59,7 +64,9 @@ class Answering:
         self._next_read = 0.0
         self._attended_at = 0.0
         self._pressed_at = 0.0
-        self._reads = self._unread = 0
+        self._reads = self._throttled = 0
+        self._refused_since: float | None = None  # boottime of the first of the reads that were refused, up to now
+        self._refusal: Failure | None = None  # of the last of them
         self._error: SiteError | None = None  # what the stream said went wrong
         self._questions = Questions(world, page)
 
@@ -124,6 +131,7 @@ class Answering:
         if now - self._awake_at > ASLEEP_S:
             self._give_up += now - self._awake_at
             self._ended_at = self._ended_at and now
+            self._refused_since = self._refused_since and now
         self._awake_at = now
 
     def _attend(self) -> None:
@@ -132,7 +140,8 @@ class Answering:
         if now < self._attended_at + ATTEND_S:
             return
         self._attended_at = now
-        self._questions.look(now)
+        if self._refusal is None:  # what lies over a page that is refused its reads is no question of a tool
+            self._questions.look(now)
         self._op = op = self._w.ledger.view().operations[self._id]
         if op.front is None and self._w.caller.gone():
             self._op = self._custody.note(self._id, "nobody waits for its answer any more", front="gone")
@@ -206,7 +215,8 @@ class Answering:
                 return
             if over:
                 break
-        self._write(None, "interrupted", Failure("answer-lost", "no final answer came in the time given (give_up)",
+        why = f"; the last time it was looked for, {self._refusal.cause}" if self._refusal is not None else ""
+        self._write(None, "interrupted", Failure("answer-lost", f"no final answer came in the time given (give_up){why}",
                                                  f"ask-gpt resume {self._id}"))
         self._op = self._custody.end_turn(self._id, "abandoned", "give_up reached")
 
@@ -214,11 +224,10 @@ class Answering:
         """Read the conversation; True when its account ended the turn, which is recorded then."""
         try:
             document = self._page.conversation(self._known_conversation)
-        except Unread:
-            self._unread += 1
-            if self._unread > UNREAD:
-                raise
+        except Failure as failure:
+            self._bear(failure)
             return False
+        self._refused_since, self._refusal, self._throttled = None, None, 0
         title = read_conversation(document, conversation_id=self._known_conversation).title
         for message_id in sorted(self._message_ids):
             turn = completed_by(document, message_id, ended=self._stream.finished)
@@ -238,6 +247,23 @@ class Answering:
             if self._ended_at is not None and self._heard.overtake(seen.thinking or "", seen.answer or ""):
                 self._observe()
         return False
+
+    def _bear(self, failure: Failure) -> None:
+        """A read that was refused: raised when it was refused for too long, else it is read again. The site may know of a conversation
+        late, throttle, ask who this is, or be out of reach for a moment; the answer is there all the same."""
+        now = self._now()
+        if self._refused_since is None:
+            self._refused_since = now
+        self._refusal = failure
+        if self._gate.lost or now - self._refused_since > PATIENCE_S.get(failure.slug, UNREAD_S):
+            raise failure
+        if failure.slug == "rate-limited":
+            pause = min(THROTTLED_S * 2 ** self._throttled, THROTTLED_MOST_S)
+            self._next_read = now + pause
+            if not self._throttled:
+                self._w.caller.emit({"type": "warning", "message": f"the message was sent, and {failure.cause}; its answer is looked for "
+                                     f"again after {pause:.0f} s, then at growing distances"})
+            self._throttled += 1
 
     def _completed(self, turn: SiteTurn, title: str | None) -> None:
         tell(self._w, self._w.turn.response_done(turn.thinking or "", turn.answer or ""))
@@ -263,27 +289,37 @@ class Answering:
         failure = Failure("answer-failed", said) if state == "failed" else None
         if failure is not None and blocked:
             self._w.caller.emit({"type": "warning", "message": said})
-        if failure is not None and (line := snapshots.keep(self._w, self._page, failure)) is not None:
-            self._w.caller.emit({"type": "warning", "message": line})
+        if failure is not None:
+            self._keep_looks(failure)
         self._write(turn, state, failure)
         registering.retitle(self._w, self._known_conversation, title)
         self._op = self._custody.end_turn(self._id, state, f"the site shows the turn as {state}", **facts)
 
     def _interrupted(self, failure: Failure) -> None:
-        """Page or browser went away: what was said so far is kept and marked; the row stays where its last record put it."""
+        """Page or browser went away, or the site gives nothing any more: what was said so far is kept and marked; the row stays where its
+        last record put it. Whoever failed does not know that the message had left, so it is said anew."""
         self._op = self._w.ledger.view().operations[self._id]
         if self._op.state is State.DISPATCHED:
-            self._op = self._custody.fail(self._id, Failure("uncertain", failure.message), nothing_left=False)
+            lost = Failure("uncertain", f"the request left, but {failure.cause}; whether the site took it is not known")
+            self._op = self._custody.fail(self._id, lost, nothing_left=False)
         if failure.slug in ("state-unwritable", "state-corrupt"):
             raise self._unrecorded(failure) from failure
+        what = "was sent" if self._op.state is not State.UNCERTAIN else "may have been sent"
+        said = Failure(failure.slug, f"the message {what}, but {failure.cause}; no worker follows it any more",
+                       f"{'ask-gpt login, then ' if failure.slug == 'needs-human' else ''}ask-gpt resume {self._id}")
+        self._keep_looks(failure)
         try:
-            self._write(None, "interrupted", failure)
+            self._write(None, "interrupted", said)
         except Failure as unwritten:
             raise self._unrecorded(unwritten) from unwritten
-        self._w.caller.emit({"type": "warning", "message": failure.message})
+        self._w.caller.emit({"type": "warning", "message": f"{said.message}. To read it: {said.hint}"})
+
+    def _keep_looks(self, failure: Failure) -> None:
+        if (line := snapshots.keep(self._w, self._page, failure)) is not None:
+            self._w.caller.emit({"type": "warning", "message": line})
 
     def _unrecorded(self, failure: Failure) -> Failure:
-        return Failure("record-failed", f"the message was sent, but {failure.message}", f"ask-gpt resume {self._id}")
+        return Failure("record-failed", f"the message was sent, but {failure.cause}", f"ask-gpt resume {self._id}")
 
     def _write(self, turn: SiteTurn | None, state: str, failure: Failure | None) -> None:
         self._observe()

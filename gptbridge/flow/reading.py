@@ -21,7 +21,7 @@ from gptbridge.core.errors import Failure
 from gptbridge.core.ledger import Actor, Operation
 from gptbridge.core.lifecycle import State
 from gptbridge.core.ports import Page, Unread, World
-from gptbridge.flow import belonging, logged, reconciling, recording, registering, reporting, snapshots
+from gptbridge.flow import belonging, burying, logged, reconciling, recording, registering, reporting, snapshots
 from gptbridge.flow.custody import Custody
 from gptbridge.flow.telling import begin, tell, tell_followed
 
@@ -91,6 +91,7 @@ def _look(w: World, custody: Custody, op: Operation | None, conversation_id: str
         expected = op.account if op is not None else None
         if conversation_id is not None:
             expected = belonging.bound_account(w, conversation_id)
+            burying.bury_the_dead(w)
             try:
                 places.enter_context(w.locks.conversation(conversation_id, wait_s=left, heed=heed))
             except Failure as failure:
@@ -112,15 +113,10 @@ def _look(w: World, custody: Custody, op: Operation | None, conversation_id: str
 def window(w: World, places: ExitStack, heed: Callable[[], None], *, wait_s: float = 3600.0) -> Page:
     """A window that only reads: its gate armed closed, nothing opened in it yet. It closes, and its seat is free, when `places` ends."""
     place = places.enter_context(w.locks.seat(wait_s=wait_s, heed=heed))
-    with w.locks.dead_seats() as dead:
-        for free in [place, *dead]:
-            if (left := free.window()) is not None:
-                w.browser.bury(left)
-                free.note_window(None)
+    burying.bury_the_dead(w, place)
     name, seat = w.browser.seat()
     place.note_window(name)
-    places.callback(place.note_window, None)
-    places.callback(seat.close)
+    places.callback(burying.close, place, seat)
     seat.gate.arm()  # reading needs no send: whatever this page tries is failed
     return seat.page
 
@@ -142,6 +138,7 @@ def entered(w: World, places: ExitStack, conversation_id: str, heed: Callable[[]
     """The conversation's lock, then a page that only reads, signed in as the account that the conversation belongs to; both are waited for
     until that moment (boottime). Unknown to registry and ledger: refused before any browser."""
     expected = belonging.bound_account(w, conversation_id)
+    burying.bury_the_dead(w)
     places.enter_context(w.locks.conversation(conversation_id, wait_s=max(until - w.clock.now().boottime, 0.0), heed=heed))
     page, account = reader(w, places, heed, wait_s=max(until - w.clock.now().boottime, 0.0))
     _check_account(expected, account)

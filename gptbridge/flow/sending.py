@@ -11,7 +11,7 @@ settled as far as it can be known here; the caller builds the document from ledg
 
 from __future__ import annotations
 
-import re
+from collections.abc import Callable
 from contextlib import ExitStack
 
 from gptbridge.core import attachments, pacing
@@ -22,7 +22,7 @@ from gptbridge.core.lifecycle import State
 from gptbridge.core.operation import NEW, choice, draft_digest
 from gptbridge.core.pacing import Stamp
 from gptbridge.core.ports import Gate, Held, Page, PageFacts, Seat, SeatLock, Session, Upload, World
-from gptbridge.flow import recording, registering, snapshots
+from gptbridge.flow import burying, recording, registering, snapshots
 from gptbridge.flow.answering import Answering
 from gptbridge.flow.attaching import Attaching
 from gptbridge.flow.custody import Custody, Refused
@@ -99,6 +99,7 @@ class Sending:
         w, target = self._w, self._op.target
         self._heed()  # a stop that is on record comes before whatever else keeps it from being sent
         w.registry.check()  # a registry that cannot take the new conversation's row is found out before the click, not after it
+        self._patiently(lambda: burying.bury_the_dead(w))
         if target != NEW:
             if w.registry.get(target) is None:  # nobody says whose it is: it is not even opened
                 raise Failure("unknown-conversation", f"conversation {target} is not in the registry; nothing was sent",
@@ -106,34 +107,28 @@ class Sending:
             # Before navigating, and held to the end of the turn: two turns in one conversation would take each other's parent.
             self._places.enter_context(w.locks.conversation(target, wait_s=self._left(), heed=self._heed))
         self._place = self._places.enter_context(w.locks.seat(wait_s=self._left(), heed=self._heed))
-        self._bury_the_dead()
+        self._patiently(self._open)
+        self._op = self._custody.ready(self._id, self._session.account)
+        self._line = Line(w, self._custody, self._op, self._session.account, self._heed)
+
+    def _patiently(self, prepare: Callable[[], None]) -> None:
+        """A page that does not load, a Chrome that does not answer: tried anew while there is time to wait before the send."""
         while True:
             try:
-                self._open()
-                break
+                prepare()
+                return
             except Failure as failure:
                 if not failure.again or self._left() <= RETRY_S:
                     raise
                 self._close_seat()
                 self._custody.note(self._id, "the page or an upload failed", blocking_reason=failure.slug)
-                w.caller.emit({"type": "waiting", "message": f"{failure.message} It is tried again every {RETRY_S:.0f} s, for at most "
-                               f"{self._left():.0f} s more; Ctrl-C sends nothing"})
+                self._w.caller.emit({"type": "waiting", "message": f"{failure.message} It is tried again every {RETRY_S:.0f} s, for at "
+                                     f"most {self._left():.0f} s more; Ctrl-C sends nothing"})
                 self._sleep(RETRY_S)
-        self._op = self._custody.ready(self._id, self._session.account)
-        self._line = Line(w, self._custody, self._op, self._session.account, self._heed)
-
-    def _bury_the_dead(self) -> None:
-        """Windows of dead owners first: one of them may hold a page that still wants to send (GT-18)."""
-        w = self._w
-        with w.locks.dead_seats() as places:
-            for place in [self._place, *places]:
-                window = place.window()
-                if window:
-                    w.browser.bury(window)
-                    place.note_window(None)
 
     def _open(self) -> None:
         w, target = self._w, self._op.target
+        burying.bury_the_dead(w, self._place)  # again: an owner may have died while the locks were waited for
         window, self._seat = w.browser.seat()
         self._place.note_window(window)
         # Armed closed before the first navigation: a page that sends by itself while it loads must find a closed gate.
@@ -293,13 +288,15 @@ class Sending:
         difference = self._difference(held)
         if difference is not None:
             raise difference
+        # The id first: killed from here on, this process leaves a request that can be found by it, should it have been let go.
         self._op = self._custody.held(self._id, held.user_message_ids[0], held.parent_message_id, self._uploads)
-        self._heed_stop()
-        # Looked at once more, with the id on disk: this process may have been stopped for an hour in between.
-        if self._age() > pacing.HELD_S:
-            raise Failure("browser", "the request was held too long; it was not released", "run it again under a new id")
         if self._page.session().account != self._session.account:
             raise Failure("account-mismatch", "the page changed its account at the click; the request was not released", "ask-gpt login")
+        # Stop and age last, behind all that takes time: this process may have stood still for an hour in any call before them, and a person
+        # may have asked for a stop meanwhile.
+        self._heed_stop()
+        if self._age() > pacing.HELD_S:
+            raise Failure("browser", "the request was held too long; it was not released", "run it again under a new id")
         self._released = True  # from here on only an answer of the gate can say that nothing left
         if not self._gate.release(held):
             self._released = False
@@ -315,6 +312,8 @@ class Sending:
             held = self._gate.wait(POLL_S)
             if held is not None:
                 return held
+            if self._gate.lost:
+                break
             self._heed_stop()
             if len(self._gate.notes()) > self._noted:  # it did answer the click, by a way that cannot be held; nothing else will come
                 until = min(until, self._w.clock.now().boottime + ASIDE_S)
@@ -322,6 +321,8 @@ class Sending:
         if ways:
             raise Failure("site-changed", f"the page's request came by a way that cannot be held ({', '.join(ways)})",
                           "ask-gpt may need an update for the site")
+        if self._gate.lost:
+            raise Failure("browser", "the window was gone before the page made a request", "run it again under a new id")
         raise Failure("site-changed", "the page made no request within 30 s of the click", "look at the page: ask-gpt login")
 
     def _difference(self, held: Held) -> Failure | None:
@@ -364,8 +365,10 @@ class Sending:
         """The witness's verdict. After the click, `rejected` needs proof: the gate let nothing through, was attached to the end, and no
         request, beacon or socket frame carried the text."""
         nothing_left = self._shut(failure)
-        if nothing_left and not re.search("nothing was sent|not released", failure.message, re.IGNORECASE):
+        if nothing_left and not failure.says_unsent:
             failure.message = f"{failure.message.rstrip('.')}; nothing was sent"
+        elif not nothing_left and failure.says_unsent:
+            failure.message = f"{failure.cause}; whether the message was sent is not known"
         op = self._w.ledger.view().get(self._id)
         if op is None or op.ended or op.state in (State.ACCEPTED, State.UNCERTAIN):
             raise failure
@@ -384,8 +387,8 @@ class Sending:
     def _unrecorded(self, failure: Failure) -> Failure:
         """The verdict itself cannot be written: what the exit says of the message must be right all the same (DU-04)."""
         if self._released:
-            return Failure("record-failed", f"the message was sent, but {failure.message}", f"ask-gpt resume {self._id}")
-        return Failure("uncertain", f"it is not known whether the message left, and {failure.message}", f"ask-gpt ops show {self._id}")
+            return Failure("record-failed", f"the message was sent, but {failure.cause}", f"ask-gpt resume {self._id}")
+        return Failure("uncertain", f"it is not known whether the message left, and {failure.cause}", f"ask-gpt ops show {self._id}")
 
     def _settle_stop(self, by: str) -> None:
         """Only before the commit: after it the caller's stop ends its patience, not the operation."""
@@ -441,9 +444,8 @@ class Sending:
 
     def _close_seat(self) -> None:
         if self._seat is not None:
-            self._seat.close()
+            burying.close(self._place, self._seat)
             self._seat = None
-            self._place.note_window(None)
 
     # Small things
 

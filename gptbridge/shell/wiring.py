@@ -173,7 +173,7 @@ def chrome_browser(config: Config, home: Home, clock: HostClock, warn: Warn) -> 
         replace(home.disk, home.need("browser"), name, data)
 
     return ChromeBrowser(lambda: Chrome.ensure(settings, folder, lock_start=lock_start, write=write, warn=warn),
-                         lambda: Chrome.attach(settings, folder), config.settings.site, clock)
+                         lambda: Chrome.attach(settings, folder), config.settings.site, clock, runs=lambda: Chrome.runs(folder))
 
 
 def browser_settings(config: Config, home: Home):  # type: ignore[no-untyped-def]

@@ -269,8 +269,10 @@ class Desk:
         given = {name: value for name, value in {**self.home.env, **env}.items() if name not in drop}
         return Running(self, words, stdin, given, prefix, **(ways or {}))
 
-    def run(self, *words: str, seconds: float = DEADLINE, **how: Any) -> Ran:
-        ran = self.start(*words, **how).wait(seconds)
+    def run(self, *words: str, seconds: float = DEADLINE, meanwhile: Callable[[], None] = lambda: None, **how: Any) -> Ran:
+        running = self.start(*words, **how)
+        meanwhile()
+        ran = running.wait(seconds)
         self._ran.append(ran)
         return ran
 

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from gptbridge.core import transcript
 from tests.browser.real import Desk, Ran, until
 from tests.core.site_json import Doc
 
-FATE = "nothing was sent|was not taken|was sent|not released"
+# What is said of the message, by what the row says of it.
+FATES = {"no": "nothing was sent|was not taken|not released", "yes": "(?<!nothing )was sent", "unknown": "is not known"}
 LONG = 30  # turns of a long conversation
 GENERATIONS = (1, 2)
 
@@ -22,7 +25,8 @@ GENERATIONS = (1, 2)
 class Row:
     """scenarios: as on the command line. code: the exit. sent: messages at the site. how: send, files (two go along), resume, read (a bare
     resume), gone (a resume of a conversation that was deleted), long (a resume of a long one). before: on while that one was begun.
-    options: of the command. says: words of the message. incident: its number in the history of changes. slow: over 15 s."""
+    after: on from when the message is at the site. options: of the command. says: words of the message. incident: its number in the
+    history of changes. slow: over 15 s."""
 
     name: str
     scenarios: tuple[str, ...]
@@ -31,6 +35,7 @@ class Row:
     says: str = ""
     how: str = "send"
     before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     incident: int | None = None
     slow: bool = False
@@ -87,6 +92,13 @@ FAILING = (
     Row("502 after the site took it", ("send-502",), 0, 1),
     Row("connection cut in the stream", ("connection-drops:frames=2",), 0, 1),
     Row("a tool wants to be allowed", ("tool-approval",), 30, 1, options=("--wait", "9")),
+)
+SLOW = ("slow-answer:seconds=3",)
+AFTER = (
+    Row("signed out after the send", SLOW, 30, 1, "no worker follows it", after=("signed-out",), slow=True),
+    Row("challenge after the send", SLOW, 30, 1, "no worker follows it", after=("challenge",), slow=True),
+    Row("conversation is not known yet", SLOW, 30, 1, after=("json-refused:status=404",), options=("--wait", "9")),
+    Row("conversations throttled after the send", SLOW, 30, 1, after=("throttled",), options=("--wait", "9"), slow=True),
 )
 STANDING = (
     Row("dialog over the page", ("dialog",), 12, 0, "lies over the page"),
@@ -152,7 +164,7 @@ PICKERS = (
     Row("page asks for another model", ("model-replaced",), 15, 0, "limit of that model", options=PRO),
     Row("site answers with another model", ("model-substituted",), 0, 1, options=PRO),
 )
-ROWS = (*SIGNING_IN, *LIMITS, *FAILING, *STANDING, *DRIFT, *PICKERS)
+ROWS = (*SIGNING_IN, *LIMITS, *FAILING, *AFTER, *STANDING, *DRIFT, *PICKERS)
 # Of each kind one or two: what the normal run does. The whole is `make refusals`, and under soak.
 SAMPLE = (
     "challenge page", "sent from a worker", "an account is to be picked", "another workspace", "account locked",
@@ -177,7 +189,12 @@ def run(desk: Desk, row: Row, generation: int) -> Seen:
         words = ["resume", _begun(desk, row, generation), *([] if row.how == "read" else [prompt])]
     known = len(site.sends())
     site.scenarios(*row.scenarios)
-    ran = desk.json(*words, *row.options)
+
+    def after() -> None:
+        if row.after:
+            until(lambda: len(site.sends()) > known, "the message to be at the site", 40)
+            site.scenarios(*row.after)
+    ran = desk.json(*words, *row.options, meanwhile=after)
     sends = site.sends()[known:]
     assert {send["text"] for send in sends} <= {prompt}, "the very text, or nothing"
     messages = {send["message_id"] for send in sends}
@@ -216,10 +233,13 @@ def faults(row: Row, seen: Seen) -> list[str]:
     """What is not as the row states; none where it is right."""
     doc: dict[str, Any] = seen.ran.doc
     error = doc["error"] or {"message": "", "hint": "-"}
+    said = [error["message"], *doc["warnings"], *_logged(seen)]
+    others = "|".join(words for sent, words in FATES.items() if sent != doc["sent"])
     checks = {
         f"exit {seen.code}, not {row.code}": seen.code == row.code,
         f"{seen.sent} messages at the site, not {row.sent}": seen.sent == row.sent,
-        "a wrong answer": not seen.wrong, "no answer": seen.answered or row.code != 0, "an answer": not (seen.answered and row.code),
+        "a wrong answer": not seen.wrong, "no answer": seen.answered or row.code != 0,
+        "an answer": not seen.answered or row.code in (0, 30),
         "no report of the page is named": row.code not in (15, 32) or "/reports/" in f"{error['hint']} {doc['warnings']}",
         f"the message does not say {row.says!r}": row.says in error["message"], "nothing is said to do": bool(error["hint"])}
     if row.how != "read":
@@ -228,8 +248,16 @@ def faults(row: Row, seen: Seen) -> list[str]:
             f"it is {doc['state']}": doc["state"] == state,
             f"sent is {doc['sent']}": doc["sent"] == ("no" if state == "rejected" else "yes"),
             f"retry is {doc['retry']}": doc["retry"] == _retry(row, doc),
-            "it is not said whether it left": not doc["error"] or re.search(FATE, error["message"], re.IGNORECASE) is not None}
+            "it is not said whether it left": not doc["error"] or re.search(FATES[doc["sent"]], error["message"], re.I) is not None,
+            "something else is said of whether it left": not any(re.search(others, one, re.I) for one in said)}
     return [what for what, right in checks.items() if not right]
+
+
+def _logged(seen: Seen) -> list[str]:
+    """What the error section of the operation's turn says."""
+    log = seen.ran.doc["log_canonical"]
+    blocks = transcript.parse(Path(log).read_bytes()).blocks if log else ()
+    return [text for block in blocks if block.attr("op") == seen.ran.doc["operation_id"] and (text := block.section("error"))]
 
 
 def _retry(row: Row, doc: dict[str, Any]) -> str:

@@ -181,10 +181,11 @@ def test_a_crash_is_followed_by_a_new_start(tmp_path: Path) -> None:
     first = start(folder)
     os.kill(first.running.pid, signal.SIGKILL)
     until(lambda: processes.started(first.running.pid) is None, "the kill")
+    assert not first.lives and not Chrome.runs(folder)
     assert browser_files.lock_is_there(folder / "profile")
     second = start(folder)
     try:
-        assert second.started and second.running.id != first.running.id
+        assert second.started and second.running.id != first.running.id and second.lives and Chrome.runs(folder)
         writer(folder)("browser.json", browser_files.starting(second.running.port))
         third = start(folder)
     except BaseException:
@@ -384,6 +385,19 @@ def test_a_chrome_that_dies_while_the_driver_attaches(tmp_path: Path) -> None:
     assert time.monotonic() - began < 25
     browser.leave(quit_started=False)
     assert not processes.having_argument(str(tmp_path / "browser" / chrome.running.driver))
+
+
+def test_a_window_is_buried_or_gone_or_it_is_said(tmp_path: Path) -> None:
+    """GT-18: a Chrome that runs and does not answer may still hold it."""
+    for runs in (True, False):
+        browser = ChromeBrowser(lambda: pytest.fail("nothing is started"), lambda: None, "http://127.0.0.1:9", HostClock(Host({})),
+                                runs=lambda runs=runs: runs)  # type: ignore[misc]
+        if runs:
+            with pytest.raises(Failure) as failure:
+                browser.bury("window")
+            assert failure.value.slug == "browser" and failure.value.again
+        else:
+            browser.bury("window")
 
 
 @browser

@@ -274,8 +274,9 @@ def test_a_swallowed_click_makes_no_request_and_leaves_no_trace(window: Window) 
 
 def test_closing_a_window_never_lets_a_held_request_out(window: Window) -> None:
     window.at().hold()
+    assert not window.gate.lost
     window.seat.close()
-    assert window.sends == []
+    assert window.gate.lost and window.sends == []
 
 
 # The answer

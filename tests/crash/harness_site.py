@@ -152,7 +152,7 @@ class MemoryGate:
         self._reply: bytes | None = None
         self.notes_seen: list[Note] = []
         self.uploaded: list[Upload] = []
-        self.connected = True
+        self.connected, self.lost = True, False
         self.reply_status: int | None = None
         self.reply_ended: str | None = None
 
@@ -234,8 +234,9 @@ class MemorySeat:
         self.gate = MemoryGate(site, clock)
         self.page = MemoryPage(site, self.gate)
 
-    def close(self) -> None:
+    def close(self) -> bool:
         self.gate.shut()
+        return True
 
 
 class MemoryBrowser:

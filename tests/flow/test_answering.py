@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -14,6 +15,7 @@ from gptbridge.core import transcript
 from gptbridge.core.errors import Failure
 from gptbridge.core.ledger import Operation
 from gptbridge.flow import upkeep
+from gptbridge.flow.belonging import LATE_S
 from tests.edge.crashing import Faulty, Quick
 from tests.flow.world import Ground, Worker
 
@@ -183,6 +185,96 @@ def test_a_front_that_leaves_after_the_dispatch_changes_nothing(ground: Ground, 
     worker.on["sending"] = lambda: setattr(worker.front, "left", True)
     op = worker.send()
     assert op.state == "completed" and ground.copy(op.conversation_id or "") == ground.canonical(op.conversation_id or "")
+
+
+# Reading the conversation once the stream is over is refused
+
+REFUSED: dict[str, tuple[str, dict[str, Any]]] = {
+    "signed out": ("signed-out", {}), "challenge": ("challenge", {}), "not known yet": ("json-refused", {"status": 404}),
+    "throttled": ("throttled", {}), "refused": ("json-refused", {"status": 403}), "out of order": ("json-refused", {"status": 503})}
+
+
+def refuse(ground: Ground, worker: Worker, how: str, *, times: int | None = None) -> list[float]:
+    """From the send on, so many reads or all; when each was."""
+    scenario, facts = REFUSED[how]
+    reads: list[float] = []
+
+    def read() -> None:
+        reads.append(ground.time.boottime)
+        if times is not None and len(reads) > times:
+            ground.off(scenario)
+
+    def sent() -> None:
+        worker.on["read"] = read
+        ground.on(scenario, **facts)
+    worker.on["sent"] = sent
+    return reads
+
+
+@pytest.mark.parametrize("how", REFUSED)
+def test_a_read_that_is_refused_twice_after_the_answer_ends_nothing(ground: Ground, worker: Worker, how: str) -> None:
+    """The worker goes on to the end of the turn; after a throttle it waits before it asks again."""
+    reads = refuse(ground, worker, how, times=2)
+    op = worker.send("Hello there")
+    assert (op.state, op.slug, len(ground.sends)) == ("completed", "ok", 1) and len(reads) >= 3
+    assert worker.document()["answer"] == "You said:\n\n> Hello there"
+    warnings = [str(event["message"]) for event in worker.front.of("warning")]
+    assert [("429" in one, "the message was sent" in one) for one in warnings] == [(True, True)] * (how == "throttled")
+    if how == "throttled":
+        assert [round(b - a) for a, b in itertools.pairwise(reads)] == [60, 120]
+
+
+@pytest.mark.parametrize("how", REFUSED)
+def test_what_stays_refused_after_the_answer_is_said_as_it_is(ground: Ground, how: str) -> None:
+    """30, or 31 at the end of patience: what was streamed is kept, it was sent, and nobody goes on; never that nothing was sent."""
+    worker = ground.worker(give_up=1800.0)
+    reads = refuse(ground, worker, how)
+    begun = ground.time.boottime
+    op = worker.send("Hello there")
+    lasts = {"throttled": 1800.0, "not known yet": LATE_S, "out of order": 120.0}.get(how, 15.0)
+    assert lasts - 15.0 <= ground.time.boottime - begun <= lasts + 40.0 and len(reads) <= lasts / 13.0 + 8
+    doc = worker.document()
+    code = 31 if how == "throttled" else 30
+    assert (op.state, op.sent, doc["exit_code"], doc["retry"]) == ("accepted", "yes", code, "never")
+    [turn] = worker.turns(op.conversation_id or "")
+    assert (turn.state, turn.section("answer")) == ("interrupted", "You said:\n\n> Hello there")
+    warned = [str(event["message"]) for event in worker.front.of("warning")]
+    assert warned and all("the message was sent" in one for one in warned)
+    said = " ".join([*warned, str(turn.section("error")), doc["error"]["message"]])
+    assert not any(word in said.lower() for word in ("nothing was sent", "not released", "nothing was pressed"))
+    assert how == "throttled" or ("no worker follows it" in doc["error"]["message"] and f"ask-gpt resume {op.operation_id}" in warned[-1])
+    ground.off(REFUSED[how][0])
+    worker.dies()
+    reader = ground.worker()
+    assert reader.resume(operation=op.operation_id).slug == ("answer-lost" if how == "throttled" else "ok")
+    assert reader.turns(op.conversation_id or "")[-1].state == "completed"
+
+
+def test_a_window_that_is_lost_is_not_asked_again(ground: Ground, worker: Worker) -> None:
+    def lost() -> None:
+        worker.seat.session.dead, worker.seat.gate.lost = "disconnected", True
+    worker.on["ended"] = lost
+    begun = ground.time.boottime
+    op = worker.send("Hello there")
+    assert (op.state, op.slug) == ("accepted", "still-answering") and ground.time.boottime - begun < 10.0
+
+
+def test_a_refusal_before_the_receipt_is_not_taken_for_one_before_the_send(ground: Ground, worker: Worker) -> None:
+    """The page is lost between release and receipt: uncertain, and no word of nothing having been sent."""
+    real = worker.browser.prepare
+
+    def prepare(seat: Any) -> None:
+        real(seat)
+
+        def reply(timeout: float) -> bytes | None:
+            raise Failure("needs-human", "nobody is signed in on the site; nothing was sent", "ask-gpt login, then run this again")
+        seat.gate.reply = reply
+    worker.browser.prepare = prepare
+    op = worker.send("Hello there")
+    assert (op.state, op.sent) == ("uncertain", "unknown")
+    last = worker.world.ledger.history(op.operation_id).history[-1]  # type: ignore[attr-defined]
+    said = [*(str(event["message"]) for event in worker.front.of("warning")), str(last["reason"])]
+    assert said and not any("nothing was sent" in one for one in said) and all("signed in" in one for one in said)
 
 
 # The turn in the log, from its beginning to its end

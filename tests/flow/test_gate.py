@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from gptbridge.core.errors import Failure
+from gptbridge.flow import deciding
 from tests.flow.world import Ground, Worker
 
 
@@ -237,6 +238,79 @@ def test_a_request_held_for_more_than_a_minute_is_not_released(ground: Ground, w
     assert "refuse" in worker.seat.gate.calls
 
 
+class Told:
+    """A port whose every call is told, before and after."""
+
+    def __init__(self, port: Any, name: str, tell: Callable[[str], None]) -> None:
+        self._port, self._name, self._tell = port, name, tell
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._port, name)
+        if not callable(found):
+            return found
+
+        def call(*args: Any, **more: Any) -> Any:
+            self._tell(f"before {self._name}.{name}")
+            try:
+                return found(*args, **more)
+            finally:
+                self._tell(f"after {self._name}.{name}")
+        return call
+
+
+class Between:
+    """From the click to the release: every call of a port in its order, and what happens at one of them."""
+
+    def __init__(self, worker: Worker, at: str = "", act: Callable[[], None] = lambda: None) -> None:
+        self.calls: list[str] = []
+        self._at, self._act, self._open = at, act, False
+        worker.world.ledger = Told(worker.world.ledger, "ledger", self._told)
+        worker.world.caller = Told(worker.world.caller, "caller", self._told)
+        worker.browser.prepare = self._seat
+
+    def _seat(self, seat: Any) -> None:
+        seat.page, seat.gate = Told(seat.page, "page", self._told), Told(seat.gate, "gate", self._told)
+
+    def _told(self, what: str) -> None:
+        if what == "before page.press":
+            self._open = True
+        if what in ("before gate.release", "before gate.shut"):
+            self._open = False
+        if self._open:
+            self.calls.append(f"{what} {self.calls.count(what) + 1}" if what in self.calls else what)
+            if self.calls[-1] == self._at:
+                self._act()
+
+
+def test_neither_an_hour_nor_a_stop_between_click_and_release_lets_it_go(ground: Ground) -> None:
+    """GT-16, DU-07, case 55: whatever call of a port it comes in."""
+    plain = ground.worker()
+    between = Between(plain)
+    assert plain.send("words").state == "completed" and len(ground.sends) == 1
+    seen = between.calls
+    assert {"after page.press", "before ledger.transact", "after ledger.transact", "before page.session", "after page.session"} <= set(seen)
+    plain.dies()
+    desk = ground.worker()
+    looked = max(at for at, call in enumerate(seen) if call.startswith("before ledger."))  # for a stop, the last time
+    for number, call in enumerate(seen):
+        for what in ("hour", "stop"):
+            if what == "stop" and number > looked:
+                continue
+            worker = ground.worker()
+
+            def act(what: str = what, worker: Worker = worker) -> None:
+                if what == "hour":
+                    ground.time.boottime += 3600.0
+                else:
+                    deciding._request(desk.world, lambda view: [view.operations[worker.id]])
+            Between(worker, call, act)
+            op = worker.send(f"{what} {call}")
+            slugs = ("browser", "site-changed") if what == "hour" else ("stopped",)
+            assert (op.state, op.sent, len(ground.sends)) == ("rejected", "no", 1) and op.slug in slugs, (what, call, op.slug)
+            assert worker.browser.clicks == 1 and (what == "hour" or op.durable), (what, call)
+            worker.dies()
+
+
 def test_another_account_at_the_moment_of_release(ground: Ground, worker: Worker) -> None:
     """GT-16."""
     worker.on["held"] = lambda: ground.on("other-account")
@@ -254,6 +328,31 @@ def test_the_browser_is_lost_at_the_click(ground: Ground, worker: Worker) -> Non
     worker.on.clear()
     worker.on["click"] = lost
     assert worker.send("other words").state in ("rejected", "uncertain") and ground.sends == []
+
+
+@pytest.mark.parametrize(("connected", "ended"), [(True, ("rejected", "browser", "no")), (False, ("uncertain", "uncertain", "unknown"))])
+def test_a_window_that_is_gone_at_the_click_is_not_waited_for(ground: Ground, worker: Worker, connected: bool, ended: Any) -> None:
+    """Its gate says so at once, for as long as it is asked; only with its connection whole is that a proof."""
+    def lost() -> None:
+        worker.on.pop("click")
+        ground.on("swallow-click")
+        worker.seat.gate.lost, worker.seat.gate.connected = True, connected
+    worker.on["click"] = lost
+    begun = ground.time.boottime
+    op = worker.send()
+    assert (op.state, op.slug, op.sent) == ended and op.retry == "never" and ground.sends == []
+    assert ground.time.boottime - begun < 5.0
+
+
+def test_a_failure_before_the_release_without_a_proof_does_not_say_that_nothing_was_sent(ground: Ground, worker: Worker) -> None:
+    def signed_out() -> None:
+        ground.on("signed-out")
+        worker.seat.gate.connected = False
+    worker.on["held"] = signed_out
+    op = worker.send()
+    assert (op.state, op.sent, ground.sends) == ("uncertain", "unknown", [])
+    reason = str(worker.world.ledger.history(op.operation_id).history[-1]["reason"])  # type: ignore[attr-defined]
+    assert "signed in" in reason and "nothing was sent" not in reason and "is not known" in reason
 
 
 def test_every_way_out_fails_the_held_request_first(ground: Ground, worker: Worker) -> None:

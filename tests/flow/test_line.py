@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 
 import pytest
 
+from gptbridge.core.errors import Failure
 from gptbridge.core.pacing import Gap
+from gptbridge.flow import reading
 from gptbridge.flow.sending import Sending
 from tests.flow.world import Ground, Worker
 
@@ -212,13 +215,85 @@ def test_a_resume_waits_for_the_turn_before_it_in_its_conversation(ground: Groun
     assert ground.time.boottime - begun >= 8.0 and second.turns(op.conversation_id or "")[1].section("prompt") == "two"
 
 
-def test_windows_of_dead_owners_are_buried_first(ground: Ground) -> None:
-    """GT-18."""
+def left_open(ground: Ground, seat: int) -> Worker:
+    """A worker that was killed with its text typed, in the window of that seat."""
     dead = ground.worker(seats=2)
-    dead.on["paste"] = dead.dies
+    others = ground.worker(seats=2)
+    with ExitStack() as taken:
+        for number in range(seat):
+            assert others.home.locks is not None
+            taken.enter_context(others.home.locks.lock("seat", str(number)).hold(0.0))
+        dead.on["paste"] = dead.dies
+        with pytest.raises(BaseException):  # noqa: B017 - whatever a process with no descriptors left runs into
+            dead.send("left open")
+    return dead
 
-    with pytest.raises(BaseException):  # noqa: B017 - whatever a process with no descriptors left runs into
-        dead.send("one")
+
+def notes(ground: Ground) -> list[str | None]:
+    looker = ground.worker(seats=2)
+    with looker.world.locks.dead_seats() as places:
+        return [place.window() for place in places]
+
+
+@pytest.mark.parametrize("seat", [0, 1])
+@pytest.mark.parametrize("how", ["send", "resume"])
+def test_windows_of_dead_owners_are_buried_first(ground: Ground, seat: int, how: str) -> None:
+    """GT-18: whichever seat was theirs, before a window is opened and before any lock is waited for."""
+    known = ground.worker().send("one")
+    dead = left_open(ground, seat)
     living = ground.worker(seats=2)
-    assert living.send("two").state == "completed"
+    assert living.home.locks is not None
+    lock = dead.ground.workers[0].home.locks.lock("conversation", known.conversation_id or "")  # type: ignore[union-attr]
+    lock.acquire()
+    free_at: list[float] = []
+
+    def release() -> None:
+        free_at.append(ground.time.boottime)
+        lock.release()
+    buried_at: list[float] = []
+    living.on["bury"] = lambda: buried_at.append(ground.time.boottime)
+    ground.time.at(8.0, release)
+    if how == "send":
+        assert living.send("two", to=known.conversation_id or "").state == "completed"
+    else:
+        assert living.resume(known.conversation_id).slug == "ok"
     assert living.browser.buried == ["window-1"] and living.view.operations[dead.id].state == "rejected"
+    assert buried_at[0] < free_at[0] and living.happened.index("bury") < living.happened.index("seat")
+    assert notes(ground) == [None, None]
+
+
+def test_a_window_whose_owner_dies_while_locks_are_waited_for_is_buried_too(ground: Ground) -> None:
+    known = ground.worker().send("one")
+    holder, living = ground.worker(), ground.worker(seats=2)
+    assert holder.home.locks is not None
+    lock = holder.home.locks.lock("conversation", known.conversation_id or "")
+    lock.acquire()
+    ground.time.at(5.0, lambda: left_open(ground, 1) and None)
+    ground.time.at(8.0, lock.release)
+    assert living.send("two", to=known.conversation_id or "").state == "completed"
+    assert living.browser.buried == ["window-1"] and notes(ground) == [None, None]
+
+
+def test_a_dead_window_is_not_forgotten_while_chrome_does_not_answer(ground: Ground) -> None:
+    """Nothing is sent beside it; it is tried again, and buried once Chrome answers."""
+    left_open(ground, 0)
+    living = ground.worker(seats=2, queue_wait=40.0)
+    living.browser.mute = True
+    op = living.send("two")
+    assert (op.state, op.slug, op.retry, ground.sends, living.browser.seats) == ("rejected", "browser", "safe", [], [])
+    assert notes(ground) == ["window-1", None] and living.happened.count("bury") >= 2
+    with pytest.raises(Failure):
+        reading.window(living.world, ExitStack(), lambda: None)
+    assert notes(ground) == ["window-1", None]
+    ground.time.at(20.0, lambda: setattr(living.browser, "mute", False))
+    assert living.send("two", id=op.operation_id).state == "completed"
+    assert living.browser.buried == ["window-1"] and notes(ground) == [None, None]
+
+
+def test_a_window_of_our_own_that_chrome_does_not_close_is_left_to_the_next(ground: Ground, worker: Worker) -> None:
+    worker.browser.prepare = lambda seat: setattr(seat, "stuck", True)
+    assert worker.send("one").state == "completed"
+    assert notes(ground) == ["window-1", None]
+    worker.browser.prepare = lambda seat: None
+    assert worker.send("two").state == "completed"
+    assert worker.browser.buried == ["window-1"] and notes(ground) == [None, None]
