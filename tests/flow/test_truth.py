@@ -109,12 +109,12 @@ def test_what_is_no_prompt_and_no_answer_is_in_the_log_too(ground: Ground, worke
     ran = of("code-interpreter")
     assert ran.section("workings") == ("**code**\n\n```python\nimport pandas\nprint(1)\n```\n\n**output**\n\n```\n1\n```\n\n"
                                        "**code**\n\n```python\n1/0\n```\n\n**error**\n\n```\nZeroDivisionError\n```")
-    assert ran.section("artifacts") == "image file-service://file-plot\nsandbox r (1).csv\nfile file-abc"
+    assert ran.section("artifacts") == 'image "file-service://file-plot"\nsandbox "r (1).csv"\nfile "file-abc"'
     drawn, shown = of("pictures"), of("pictures", 1)
-    assert drawn.section("artifacts") == "image sediment://file_00000000aaaa61f7bbbb0000cccc0001 (7 bytes)"
+    assert drawn.section("artifacts") == 'image "sediment://file_00000000aaaa61f7bbbb0000cccc0001" (7 bytes)'
     assert drawn.section("answer") == "" and drawn.state == "completed"
-    assert shown.section("attachments") == "photo (1).png (7 bytes)"
-    assert of("voice").section("artifacts") == "audio sediment://file_sound (9 bytes)"
+    assert shown.section("attachments") == 'file "photo (1).png" (7 bytes)'
+    assert of("voice").section("artifacts") == 'audio "sediment://file_sound" (9 bytes)'
 
 
 def test_old_and_new_states_of_a_turn(ground: Ground, worker: Worker) -> None:
