@@ -98,8 +98,8 @@ def test_a_throttle_dialog_and_throttled_reads(pair: Pair) -> None:
 
 
 # What a page says for itself when it keeps somebody out; here people and the model say it (cases 16, 34).
-SAID = ("Just a moment... Attention Required! | Cloudflare. Suspicious activity detected: unusual activity. Secure your account to regain access. "
-        "Too many requests. Verify you are human. Something went wrong. Answer now, Stop, Retry.")
+SAID = ("Just a moment... Attention Required! | Cloudflare. Suspicious activity detected: unusual activity. "
+        "Secure your account to regain access. Too many requests. Verify you are human. Something went wrong. Answer now, Stop, Retry.")
 TITLES = ("Just a moment...", "Attention Required! | Cloudflare", "Attention required: the budget",
           "Suspicious activity detected, secure your account to regain access", "Too many requests")
 
