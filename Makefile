@@ -33,7 +33,7 @@ lint: ## style, types, and which room may import which
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
 
-soak: setup ## the random tests for long: SEED=0 COUNT=1000 (examples for each), and what is marked `soak`
+soak: setup ## the random tests for long: SEED=0 COUNT=1000 (examples for each, 20 times as many of the log's grammar), and all marked `soak`
 	@ASKGPT_TEST_BROWSER=required SOAK_SEED=$(SEED) SOAK_EXAMPLES=$(COUNT) exec $(BIN)/python -m pytest \
 	  -m "hypothesis or soak" --hypothesis-seed=$(SEED) --timeout=3600 --durations=5 -rP
 

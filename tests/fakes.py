@@ -173,7 +173,7 @@ class FakeSession:
                 "temporary": False, "login": signed_out, "challenge": challenge,
                 "dialog": ["Too many requests"] if "throttled" in scenarios else ["?"] if asks else [],
                 "toast": [page.toast] if page.toast else [], "covered": asks or "throttled" in scenarios or "dialog" in scenarios,
-                "tools": int("tool-pill" in scenarios), "locked": False,
+                "tools": int("tool-pill" in scenarios), "barred": "", "throttled": "throttled" in scenarios,
                 "heldBack": "cap-notice" in scenarios, "choice": self.picker.label}
 
     def _do_picker(self) -> dict[str, Any]:

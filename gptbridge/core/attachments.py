@@ -2,7 +2,8 @@
 
 A sent name is safe wherever it may end up (one line, no path, no option, no hidden direction of writing) and differs from every other
 name of the message, also where letter case does not count: the page and the site's tools know a file by its name alone.
-A log's `attachments` section holds one JSON object for each file, in order: `name`, `sent_name`, `size`, `sha256`. Pure; raises nothing.
+A log's `attachments` section holds one JSON object for each file, in order: `name`, `sent_name`, `size`, `sha256`. A turn that was copied
+from the site and is no operation's has the site's names there (`brought.offered`), and none of our rows. Pure; raises nothing.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gptbridge.core.operation import File
+from gptbridge.core.transcript import Block
 
 if TYPE_CHECKING:
     from gptbridge.core.ports import SentFile, Upload
@@ -107,9 +109,16 @@ def read_section(text: str | None) -> list[Row]:
             row = json.loads(line)
         except (ValueError, RecursionError):
             continue
-        if isinstance(row, dict) and isinstance(row.get("name"), str) and isinstance(row.get("size"), int):
+        if isinstance(row, dict) and isinstance(row.get("name"), str) and type(row.get("size")) is int and all(
+                row.get(key) is None or isinstance(row[key], str) for key in ("sent_name", "sha256")):
             found.append({key: row.get(key) for key in ("name", "sent_name", "size", "sha256")})
     return found
+
+
+def of_block(block: Block | None) -> list[Row]:
+    """What a turn of an operation says that was sent with it; who else's files these are only the site knows."""
+    ours = block is not None and (not block.hydrated or block.attr("op") is not None)
+    return read_section(block.section(SECTION)) if block is not None and ours else []
 
 
 # Whether what happens in the page is what was admitted

@@ -1,14 +1,15 @@
 """What became of each file that the model made: the value, its line in a log's `artifacts` section, and its place in `--json`.
 
 Format: one JSON object a line with the keys of `Brought`. `source` is the artifact's identity, by which a later run knows that it has the
-file. A line that is no such object is skipped: an older or a later version wrote it.
+file. A line that is no such object is skipped: an older or a later version wrote it. In a turn that was copied from the site the section
+lists what the site names (`offered`): there no line is a record, whatever it looks like, and none that is written now looks like one.
 Pure; reading raises nothing.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
@@ -55,21 +56,47 @@ def text(files: Iterable[Brought]) -> str:
 
 
 def parse(section: str | None) -> list[Brought]:
+    """The records in lines of our own."""
     found = []
     for line in (section or "").split("\n"):
         try:
             facts = json.loads(line)
         except (ValueError, RecursionError):
             continue
-        if isinstance(facts, dict) and set(facts) >= _KEYS and facts["status"] in ("saved", "present", "failed"):
-            one = Brought(**{key: facts[key] for key in _KEYS})
-            if all(isinstance(value, str) for value in (one.name, one.kind, one.source)):
-                found.append(one)
+        if isinstance(facts, dict) and set(facts) >= _KEYS and _is_sound(facts):
+            found.append(Brought(**{key: facts[key] for key in _KEYS}))
     return found
 
 
+def _is_sound(facts: Mapping[str, Any]) -> bool:
+    """As we write it: a file of ours lies in our folder, and in none below it."""
+    if facts["status"] not in ("saved", "present", "failed") or not all(isinstance(facts[key], str) for key in ("name", "kind", "source")):
+        return False
+    if not all(facts[key] is None or isinstance(facts[key], str) for key in ("path", "sha256", "mime", "error")):
+        return False
+    if facts["path"] is not None:
+        folder, _, name = facts["path"].rpartition("/")
+        if folder != FOLDER or name in ("", ".", ".."):
+            return False
+    return facts["size"] is None or type(facts["size"]) is int
+
+
+def offered(files: Iterable[Mapping[str, Any]]) -> str:
+    """A section's text: what the site calls files that nobody fetched, one a line. `image "sediment://file_..." (7 bytes)`: the site's
+    own words stand in a JSON string, so that they end no line and begin none."""
+    return "\n".join(map(_offered_line, files))
+
+
+def _offered_line(file: Mapping[str, Any]) -> str:
+    """Of what `artifacts.made` or `content.attachments` gives; the latter says no kind."""
+    named = file.get("name") or file.get("path") or file.get("pointer") or file.get("id") or ""
+    size = file.get("size")
+    return f"{file.get('kind') or 'file'} {json.dumps(named, ensure_ascii=False)}" + (f" ({size} bytes)" if size is not None else "")
+
+
 def of_block(block: Block | None) -> list[Brought]:
-    return parse(block.section(SECTION)) if block is not None else []
+    """What a turn or event of our own records; a turn that was copied from the site records nothing."""
+    return parse(block.section(SECTION)) if block is not None and not block.hydrated else []
 
 
 def known(log: Log | None) -> dict[str, Brought]:

@@ -121,13 +121,13 @@ def report(node: Node) -> Node | None:
     return found if any(parts(found.content)) else None
 
 
-def thoughts(node: Node) -> str | None:
-    """The reasoning in a thinking node: each thought a bold summary line and its text. None: there, but unreadable; "": none."""
+def thoughts(node: Node) -> tuple[str, bool]:
+    """The reasoning in a thinking node, each thought a bold summary line and its text; and whether all that is there could be read."""
     if node.kind != "thoughts":
-        return plain(node) if node.kind in ("text", "multimodal_text", "") else None
+        return (plain(node), True) if node.kind in ("text", "multimodal_text", "") else ("", False)
     found = node.content.get("thoughts")
     if not isinstance(found, list):
-        return None
+        return "", False
     blocks, bad = [], False
     for thought in found:
         facts = dict_of(thought)
@@ -137,7 +137,7 @@ def thoughts(node: Node) -> str | None:
         summary = " ".join(summary.split()) if summary else ""
         bad = bad or not (summary or body or (isinstance(thought, dict) and ("summary" in facts or "content" in facts)))
         blocks += [block for block in (f"**{summary}**" if summary else "", resolve(body)) if block]
-    return "\n\n".join(blocks) if blocks or not bad else None
+    return "\n\n".join(blocks), not bad
 
 
 def recap(node: Node) -> str:

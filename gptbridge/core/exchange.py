@@ -31,9 +31,9 @@ class SiteTurn:
     """A prompt and its answer, as the JSON has them at this moment.
 
     user_text: None if the turn has no user message. at: epoch seconds of its first message. node_ids: message ids, oldest first,
-    hidden ones too. turn_id: `turn_exchange_id`, else the id of the first assistant node. thinking: "" none, `UNREADABLE` if it
-    is there and cannot be read. answer: None = no answer node yet, "" = known to be empty. parent_id: node above the turn.
-    workings: code that was run and canvas documents, as Markdown, "" none.
+    hidden ones too. turn_id: `turn_exchange_id`, else the id of the first assistant node. thinking: "" none; `UNREADABLE`
+    stands at its end, once, where some of it is there and cannot be read, and alone where none of it can. answer: None = no answer node
+    yet, "" = known to be empty. parent_id: node above the turn. workings: code that was run and canvas documents, as Markdown, "" none.
     error: the site's own words for a failed turn. attachments: {id, name, size, mime} each. artifacts: see `artifacts.made`.
 
     state, lenient, for turns that may be anybody's and of any year (ours complete by `completed_by` alone):
@@ -153,12 +153,8 @@ def _answer(shown: Sequence[Node]) -> tuple[str, Node | None]:
 
 def _thinking(nodes: Sequence[Node]) -> str:
     read = [content.thoughts(node) for node in nodes if content.is_thinking(node)]
-    texts = [text for text in read if text]
-    if texts:
-        return "\n\n".join(texts)
-    if None in read:
-        return UNREADABLE
-    return "\n\n".join(filter(None, map(content.recap, nodes)))
+    texts = [text for text, _ in read if text] + ([] if all(whole for _, whole in read) else [UNREADABLE])
+    return "\n\n".join(texts or filter(None, map(content.recap, nodes)))
 
 
 def turn_of(user: Node | None, below: Sequence[Node], *, live: bool, busy: bool) -> SiteTurn:

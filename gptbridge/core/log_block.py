@@ -72,6 +72,11 @@ class Block:
     start: int = field(default=0, compare=False)
     stop: int = field(default=0, compare=False)
 
+    @property
+    def hydrated(self) -> bool:
+        """Copied from the site: its sections hold the site's words, no record of ours."""
+        return "hydrated" in self.words
+
     def section(self, name: str) -> str | None:
         """The text of the first section of that name, None if there is none."""
         return next((s.text for s in self.sections if s.name == name), None)

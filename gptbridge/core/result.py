@@ -94,7 +94,7 @@ def document(outcome: Outcome, *, site: str = "https://chatgpt.com") -> dict[str
 def _attachments(op: Operation | None, block: Block | None) -> list[dict[str, Any]]:
     if op is not None:
         return attachments.rows(op.files, op.uploads)
-    return attachments.read_section(block.section(attachments.SECTION) if block is not None else None)
+    return attachments.of_block(block)
 
 
 def _retry(outcome: Outcome, sending: bool) -> str:
@@ -155,14 +155,14 @@ def next_steps(outcome: Outcome) -> list[list[str]]:
 
 def _thinking(block: Block) -> str | None:
     """"" where it is known that there was none: the turn is whole, or it was read from the site's own account, whatever its end."""
-    from_site = "hydrated" in block.words and block.attr("source") != "page" and block.state not in ("torn", "interrupted")
+    from_site = block.hydrated and block.attr("source") != "page" and block.state not in ("torn", "interrupted")
     return block.section("thinking") or ("" if block.state == "completed" or from_site else block.section("thinking"))
 
 
 def turn_document(block: Block) -> dict[str, Any]:
     """One of `turns[]` of `show`."""
-    return {"number": block.number, "origin": "hydrated" if "hydrated" in block.words else "own", "state": block.state, "at": block.at,
+    return {"number": block.number, "origin": "hydrated" if block.hydrated else "own", "state": block.state, "at": block.at,
             "prompt": block.section("prompt"),
             "thinking": _thinking(block), "answer": block.section("answer"), "files": [one.document for one in brought.of_block(block)],
-            "attachments": attachments.read_section(block.section(attachments.SECTION)),
+            "attachments": attachments.of_block(block),
             "operation_id": block.attr("op"), "user_message_id": block.attr("user")}

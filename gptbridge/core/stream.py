@@ -288,7 +288,7 @@ def _parse(frame: str) -> Any:
 
 def _text(node: Node) -> str:
     if node.kind == "thoughts":
-        return content.thoughts(node) or ""
+        return content.thoughts(node)[0]
     if node.kind == "reasoning_recap":
         return content.recap(node)
     text = content.plain(node)

@@ -67,8 +67,10 @@ const generations = [{
   chat: 'form[data-chatgpt-composer]',  // the editor's form; that of Work mode has another name, 2026-10
 }];
 const pieceLength = 2000;  // UTF-16 units of one paste
-const locked = /suspicious activity|unusual activity|secure your account/i;  // 2026-05-07
-const challengeTitle = /^just a moment|attention required/i;
+// Words of the page, in English alone: what says more where it speaks another language is its structure.
+const locked = /(?:suspicious|unusual) activity[^]*(?:secure your account|regain access)/i;  // 2026-05-07
+const challengeTitle = /^just a moment|^attention required.*cloudflare/i;  // 2025-11 .. 2026-07
+const throttle = /^too many requests/i;  // a dialog's heading, 2026-03 .. 2026-08
 const shown = (node) => !!node && node.getClientRects().length > 0;
 const editors = (selector) => Array.from(document.querySelectorAll(selector)).filter(shown);
 const found = (hook) => !!hook && !!document.querySelector(hook);
@@ -168,7 +170,22 @@ const covered = () => {
   const hit = document.elementFromPoint(box.left + box.width / 2, (top + bottom) / 2);
   return !!hit && !composer.contains(hit);
 };
-const toasts = () => Array.from(document.querySelectorAll(hooks.toast)).filter(shown).map((node) => worded(node).slice(0, 200));
+// Titles and turns are people's words and the model's, whatever they say: what the page itself says stands apart from them.
+const apart = (node) => !node.closest(`${either('turn')}, ${either('editor')}`);
+const dialogs = () => Array.from(document.querySelectorAll(hooks.dialog)).filter((node) => shown(node) && apart(node));
+const toasts = () => Array.from(document.querySelectorAll(hooks.toast)).filter((node) => shown(node) && apart(node)).map((node) => worded(node).slice(0, 200));
+const headingOf = (dialog) => {
+  const heading = document.getElementById(dialog.getAttribute('aria-labelledby') || '') || dialog.querySelector('h1, h2, h3, [role="heading"]');
+  return worded(heading || dialog);
+};
+// What stands instead of the page: a page with an editor or a turn is the page itself, and its title is its conversation's.
+function barred() {
+  if (editors(either('editor')).length || found(either('turn')) || !document.body) return '';
+  if (challengeTitle.test(document.title)) return 'challenge';
+  const body = document.body.cloneNode(true);
+  body.querySelectorAll('script, style, template, noscript, nav, aside, header, a').forEach((one) => one.remove());  // also what lists conversations
+  return locked.test(body.textContent.slice(0, 5000)) ? 'locked' : '';
+}
 
 const escaped = (text) => text.replace(/&/g, '&amp;').replace(/</g, '&lt;').replace(/>/g, '&gt;');
 
@@ -261,10 +278,9 @@ const api = {
       generating: found(hooks.stop) || found(hooks.running), work: (!!editor && !!hooks.chat && !editor.closest(hooks.chat)) || modeOf() > 0,
       temporary: new URLSearchParams(location.search).get('temporary-chat') === 'true',
       login: shown(document.querySelector(hooks.login)),
-      challenge: challengeTitle.test(document.title) || !!document.querySelector(hooks.challenge),
-      dialog: Array.from(document.querySelectorAll(hooks.dialog)).filter(shown).map((node) => worded(node).slice(0, 400)),
+      challenge: Array.from(document.querySelectorAll(hooks.challenge)).some(apart), barred: barred(),
+      dialog: dialogs().map((node) => worded(node).slice(0, 400)), throttled: dialogs().some((node) => throttle.test(headingOf(node))),
       toast: toasts(), choice: choiceOf(), covered: covered(), tools: document.querySelectorAll(hooks.tool).length,
-      locked: !editor && locked.test(document.body ? document.body.textContent.slice(0, 5000) : ''),
       heldBack: !!document.querySelector(hooks.send) && !sendable(),
     };
   },
@@ -283,7 +299,7 @@ const api = {
     return {
       button: pickerOf(), more: Array.from(document.querySelectorAll(hooks.more)).find(shown) || null, options,
       slider: slider ? {...switchOf(slider), min: number('aria-valuemin'), max: number('aria-valuemax'), now: number('aria-valuenow')} : null,
-      dialogs: Array.from(document.querySelectorAll(hooks.dialog)).filter(shown).map((node) => worded(node).slice(0, 400)),
+      dialogs: dialogs().map((node) => worded(node).slice(0, 400)),
     };
   },
 

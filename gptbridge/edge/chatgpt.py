@@ -98,7 +98,7 @@ class ChatPage:
         while True:
             state = self._state_while_loading()
             if state is not None:
-                self._refusals(state)
+                self._refusals(state, lasting=False)
                 now = self._now()
                 if not state["editor"]:
                     editor_since = None
@@ -112,6 +112,7 @@ class ChatPage:
                 elif bare_since is None:
                     bare_since = now
                 elif now - bare_since > BARE_S:
+                    self._refusals(state)
                     self.session()  # a page without a composer is most often somebody's who is not signed in
                     if state["ready"] or state["strange"]:
                         raise self._not_loaded(state, conversation_id)
@@ -142,14 +143,15 @@ class ChatPage:
                            "look at the page: ask-gpt login")
         return Failure("browser", f"the page did not load within {LOAD_S:.0f} s; nothing was sent", "check the network", again=True)
 
-    def _refusals(self, state: dict[str, Any]) -> None:
-        """The page's ways to say no, by structure; nothing on it is pressed."""
-        if state["challenge"]:
+    def _refusals(self, state: dict[str, Any], *, lasting: bool = True) -> None:
+        """The page's ways to say no, by structure; nothing on it is pressed. By its words and its title alone only where it shows neither
+        editor nor turn, and `lasting`: a page that still loads has a conversation's title before it has either."""
+        if state["challenge"] or (lasting and state["barred"] == "challenge"):
             raise challenged()
-        if state["locked"]:
+        if lasting and state["barred"] == "locked":
             raise Failure("needs-human", "the site says that it has seen suspicious activity, and keeps this account out; nothing was sent "
                           "and nothing was pressed", "do what the site asks there: ask-gpt login")
-        if any("too many requests" in text.lower() for text in state["dialog"]):
+        if state["throttled"]:
             raise Failure("rate-limited", "the page says: Too many requests; nothing was sent", "wait some minutes, then run this again")
 
     def asks(self) -> bool:

@@ -6,7 +6,7 @@ operation; a turn carries an operation id only where a receipt in the ledger bin
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from gptbridge.core import attachments, brought
@@ -152,10 +152,10 @@ def _hydrated(w: World, turn: SiteTurn, key: str, view: View, state: str, seen: 
     if op is not None and op.files:
         sections += _attachments(op)
     elif turn.attachments:
-        sections.append((attachments.SECTION, "\n".join(map(_file_line, turn.attachments))))
+        sections.append((attachments.SECTION, brought.offered(turn.attachments)))
     sections += _said(turn)
     if turn.artifacts:
-        sections.append(("artifacts", "\n".join(map(_file_line, turn.artifacts))))
+        sections.append((brought.SECTION, brought.offered(turn.artifacts)))
     if turn.error:
         sections.append(("error", turn.error))
     at = rfc3339(turn.at) if turn.at is not None else rfc3339(w.clock.now().wall)
@@ -167,13 +167,6 @@ def _said(turn: SiteTurn) -> list[tuple[str, str]]:
     """The sections of what the model did and said, in the order of a turn."""
     found = [("thinking", turn.thinking), ("workings", turn.workings)]
     return [pair for pair in found if pair[1]] + ([("answer", turn.answer)] if turn.answer is not None else [])
-
-
-def _file_line(file: Mapping[str, Any]) -> str:
-    """`image sediment://file_... (7 bytes)`: what the site calls a file that is not saved by this."""
-    words = [file.get("kind"), file.get("name") or file.get("path") or file.get("pointer") or file.get("id")]
-    size = file.get("size")
-    return " ".join(str(word) for word in words if word) + (f" ({size} bytes)" if size is not None else "")
 
 
 def _remark(w: World, text: str, source: str) -> dict[str, Any]:

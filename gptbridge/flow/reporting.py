@@ -51,8 +51,11 @@ def outcome_of(command: str, op: Operation, ledger: Ledger, logs: Logs, registry
 
 def warnings_of(block: Block | None) -> list[str]:
     """What the turn that is shown says of itself (HY-08)."""
-    unread = block is not None and block.section("thinking") == UNREADABLE
-    return ["the thinking of this turn is there but could not be read"] if unread else []
+    thinking = (block.section("thinking") if block is not None else None) or ""
+    if not thinking.endswith(UNREADABLE):
+        return []
+    return ["the thinking of this turn is there but could not be read" if thinking == UNREADABLE else
+            "some of the thinking of this turn is there but could not be read"]
 
 
 def _replaced(op: Operation) -> list[str]:

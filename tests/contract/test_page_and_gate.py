@@ -97,6 +97,69 @@ def test_a_throttle_dialog_and_throttled_reads(pair: Pair) -> None:
     assert fails(pair.open().at).slug == "rate-limited"
 
 
+# What a page says for itself when it keeps somebody out; here people and the model say it (cases 16, 34).
+SAID = ("Just a moment... Attention Required! | Cloudflare. Suspicious activity detected: unusual activity. "
+        "Secure your account to regain access. Too many requests. Verify you are human. Something went wrong. Answer now, Stop, Retry.")
+TITLES = ("Just a moment...", "Attention Required! | Cloudflare", "Attention required: the budget",
+          "Suspicious activity detected, secure your account to regain access", "Too many requests")
+
+
+def talk_of(pair: Pair, title: str, number: int = 0) -> str:
+    """A conversation with such a title and such turns."""
+    ident = f"68c1d2e3-0000-8000-8000-00000000c{number:03x}"
+    doc = Doc(title=title, conversation_id=ident)
+    doc.user("u1", SAID)
+    doc.final("a1", f"# {SAID}\n\n> {SAID}")
+    pair.world.conversations[ident] = Conversation(doc.data, FIRST.user_id)
+    return ident
+
+
+def test_what_titles_and_turns_say_is_not_said_by_the_page(pair: Pair) -> None:
+    talks = [talk_of(pair, title, number) for number, title in enumerate(TITLES)]
+    for talk in talks if pair.kind == "fake" else talks[:2]:
+        window = pair.open().at(talk)
+        facts = window.page.facts()
+        assert (facts.conversation_id, facts.composer, facts.newest_message_id, facts.notice) == (talk, "", "u1", "")
+        assert window.page.rendered().turns[0].prompt == SAID
+    assert window.gate.refuse(window.hold("Hello"))
+
+
+STRANGE = """const [html, hide, done] = arguments;
+    const turn = document.querySelector('[data-turn], [data-turn-key]');
+    turn.insertAdjacentHTML('beforeend', html);
+    if (hide) document.querySelectorAll('form, [contenteditable]').forEach((one) => { one.style.display = 'none'; });
+    if (hide === 'all') document.querySelectorAll('[data-turn], [data-turn-key]').forEach((one) => one.remove());
+    if (hide === 'all') document.title = 'ChatGPT';
+    done(document.body.innerText)"""
+
+
+@pytest.mark.parametrize("pair", PAIRS[1:], indirect=True)
+def test_only_what_stands_apart_from_the_turns_counts(pair: Pair) -> None:
+    """Also while the editor is not there yet, and where the list of conversations is all that is there."""
+    for number, title in enumerate(TITLES):
+        talk = talk_of(pair, title, number)
+    window = pair.open().at(talk)
+    session, page = window.page._session, window.page  # type: ignore[attr-defined]
+    inside = (f'<div role="alert">{SAID}</div><div class="toast-root">{SAID}</div><div role="dialog"><h2>Too many requests</h2></div>'
+              '<div id="challenge-form">x</div>')
+    session.execute_async_script(STRANGE, inside, "")
+    facts = page.facts()
+    assert (facts.composer, facts.notice) == ("", "") and not page.asks()
+    session.execute_async_script("document.title = 'Just a moment...'; arguments[0]()")
+    session.execute_async_script(STRANGE, "", "editor")
+    assert page.facts().composer is None, "there is a turn"
+    text = session.execute_async_script(STRANGE, "", "all")
+    assert TITLES[3] in text and page.facts().composer is None, "titles in the list of conversations"
+    named = '<div role="dialog" style="position: fixed; inset: 0"><h2>Delete it?</h2><p>Too many requests</p></div>'
+    add = "document.body.insertAdjacentHTML('beforeend', arguments[0]); arguments[1]()"
+    session.execute_async_script(add, named)
+    assert page.facts().composer is None, "a dialog that names a conversation"
+    session.execute_async_script(add, '<div role="dialog"><h2>Too many requests</h2></div>')
+    assert fails(page.facts).slug == "rate-limited"
+    session.execute_async_script("document.title = 'Just a moment...'; arguments[0]()")
+    assert fails(page.facts).slug == "needs-human", "neither editor nor turn: a challenge"
+
+
 def test_work_mode_is_told(window: Window) -> None:
     window.on("work-mode")
     assert window.at().page.facts().mode == "work"

@@ -269,6 +269,7 @@ def test_parts_placeholders_sound_and_calls() -> None:
 
 # Thinking (HY-08)
 
+SEALED = {"content_type": "thoughts", "thoughts": [{"encrypted": "x"}]}
 
 @pytest.mark.parametrize(
     ("nodes", "expected"),
@@ -278,9 +279,14 @@ def test_parts_placeholders_sound_and_calls() -> None:
         ([thoughts(("A", "one")), thoughts(("", "two"))], "**A**\n\none\n\ntwo"),
         ([{"content_type": "thoughts", "thoughts": [{"chunks": ["x", "y"]}]}], "xy"),
         ([{"content_type": "thoughts"}], UNREADABLE),
-        ([{"content_type": "thoughts", "thoughts": [{"encrypted": "x"}]}], UNREADABLE),
+        ([SEALED], UNREADABLE),
         ([{"content_type": "thoughts", "thoughts": []}], ""),
-        ([{"content_type": "thoughts", "thoughts": 7}, thoughts(("A", "one"))], "**A**\n\none"),
+        ([{"content_type": "thoughts", "thoughts": 7}, thoughts(("A", "one"))], f"**A**\n\none\n\n{UNREADABLE}"),
+        ([{"content_type": "thoughts"}, thoughts(("A", "one")), SEALED, thoughts(("B", "two"))],
+         f"**A**\n\none\n\n**B**\n\ntwo\n\n{UNREADABLE}"),
+        ([{"content_type": "thoughts", "thoughts": [*thoughts(("A", "one"))["thoughts"], {"encrypted": "x"}]}],
+         f"**A**\n\none\n\n{UNREADABLE}"),
+        ([SEALED, SEALED, {"content_type": "reasoning_recap", "content": "Thought for 15s"}], UNREADABLE),
         ([{"content_type": "thoughts"}, {"content_type": "reasoning_recap", "content": "Thought for 15s"}], UNREADABLE),
         ([{"content_type": "reasoning_recap", "content": "Thought for 15s"}], "Thought for 15s"),
         ([thoughts(("A", "one")), {"content_type": "reasoning_recap", "content": "Thought for 15s"}], "**A**\n\none"),

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gptbridge.core.transcript import Section, loses, parse, seal, tail, tail_from_end, told, turns, unescape
-from tests.core.transcript_cases import AT, HEADER, hostile, is_prefix, names, plans, profile, said, sections, sound, texts, write
+from tests.core.transcript_cases import AT, GRAMMAR, HEADER, hostile, is_prefix, names, plans, profile, said, sections, sound, texts, write
 
 GREP = {b"## turn ": "turn", b"## event ": "event"}
 
 
-@profile(400)
+@profile(400, GRAMMAR)
 @given(plans)
 def test_whole_logs_round_trip_and_the_file_is_clean(plan):
     log = write(plan)
@@ -54,7 +54,7 @@ def check_healed(before, damaged: bytes, kept: int) -> None:
         assert numbers == list(range(1, len(numbers) + 1))
 
 
-@profile(400)
+@profile(400, GRAMMAR)
 @given(plans, st.data(), st.sampled_from([0, 0, 1, 7, 512]))
 def test_a_cut_anywhere_is_healed(plan, data, nuls):
     log = write(plan)
@@ -63,7 +63,7 @@ def test_a_cut_anywhere_is_healed(plan, data, nuls):
     assert sound(parse(seal(log[:cut] + b"\0" * nuls)))
 
 
-@profile(400)
+@profile(400, GRAMMAR)
 @given(plans, st.data())
 def test_a_lost_disk_block_near_the_end_is_healed(plan, data):
     log = write(plan)
@@ -84,7 +84,7 @@ def test_a_lost_disk_block_near_the_end_is_healed(plan, data):
     assert parse(longer).blocks[-1].section("answer") == "new" and parse(longer).blocks[-1].ok
 
 
-@profile(400)
+@profile(400, GRAMMAR)
 @given(plans, st.data())
 def test_a_crash_while_sealing_is_healed(plan, data):
     log = write(plan)
@@ -94,7 +94,7 @@ def test_a_crash_while_sealing_is_healed(plan, data):
     check_healed(parse(log).blocks, mended, cut)
 
 
-@profile(400)
+@profile(400, GRAMMAR)
 @given(plans, st.data(), st.sampled_from(["zero", "flip", "delete", "insert", "swap", "double"]))
 def test_what_is_called_sound_is_what_was_written(plan, data, how):
     log = write(plan)
@@ -130,7 +130,7 @@ PIECES = (
 )  # fmt: skip
 
 
-@profile(400)
+@profile(400, GRAMMAR)
 @given(st.binary(max_size=300) | st.lists(st.sampled_from(PIECES), max_size=12).map(b"".join))
 def test_no_bytes_make_reading_raise(data):
     log = parse(data)
@@ -221,7 +221,7 @@ def test_an_end_mark_that_lacks_only_its_line_feed_is_whole():
         assert spoilt != log[:-1] and parse(seal(spoilt)).blocks[1].state == "interrupted"
 
 
-@profile(400)
+@profile(400, GRAMMAR)
 @given(names, texts)
 def test_any_text_round_trips(name, text):
     (block,) = parse(write([("turn", (Section(name, text),), "completed")])).blocks
@@ -229,7 +229,7 @@ def test_any_text_round_trips(name, text):
     assert unescape(text.replace("␛", "␛241B;")) == text
 
 
-@profile(100)
+@profile(100, GRAMMAR)
 @given(sections)
 def test_sections_with_the_same_name_stay_apart(parts):
     assert parse(write([("event", parts, "completed")])).blocks[0].sections == parts
@@ -244,7 +244,7 @@ def test_hostile_texts_by_seed():
 # A block that is written in two goes
 
 
-@profile(400)
+@profile(400, GRAMMAR)
 @given(plans, sections, sections, st.data())
 def test_a_block_in_two_goes_is_the_same_block_and_a_crash_between_them_leaves_the_first(plan, first, rest, data):
     """What is begun reads as torn and holds its first sections exactly; closed it is what one append would have written; cut off at any
@@ -273,7 +273,7 @@ def test_a_block_in_two_goes_is_the_same_block_and_a_crash_between_them_leaves_t
     assert sound(parse(full)) and [b.number for b in turns(parse(full)) if b.number >= end.next_turn] == [end.next_turn + 1]
 
 
-@profile(400)
+@profile(400, GRAMMAR)
 @given(plans, st.data(), st.sampled_from([0, 0, 3, 700]))
 def test_the_end_of_a_file_tells_what_the_whole_file_says(plan, data, nuls):
     """However little of it is read: it is enough and right, or it says that it is not enough."""
@@ -284,7 +284,7 @@ def test_the_end_of_a_file_tells_what_the_whole_file_says(plan, data, nuls):
     assert tail_from_end(log, len(log)) == tail(log)
 
 
-@profile(200)
+@profile(200, GRAMMAR)
 @given(st.lists(sections, max_size=4), st.integers(0, 4), st.data())
 def test_nothing_whole_is_lost_by_a_replacement_that_is_allowed(plan, older, data):
     longer, log = HEADER, HEADER

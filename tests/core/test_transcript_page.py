@@ -10,7 +10,7 @@ from markdown_it import MarkdownIt
 
 from gptbridge.core.rawhtml import disarm
 from gptbridge.core.transcript import Section, parse, seal
-from tests.core.transcript_cases import AT, FRAGMENTS, profile, texts, write
+from tests.core.transcript_cases import AT, FRAGMENTS, PAGE, profile, texts, write
 
 XHTML = "{http://www.w3.org/1999/xhtml}"
 RENDERERS = (MarkdownIt("commonmark"), MarkdownIt("commonmark").enable(["table", "strikethrough"]))
@@ -38,19 +38,19 @@ def check(*turns: tuple[str, str]) -> None:
         assert headings_on_the_page(log, renderer) == ours
 
 
-@profile(400)
+@profile(400, PAGE)
 @given(texts, texts)
 def test_hostile_texts_hide_and_forge_no_heading(prompt, answer):
     check((prompt, answer), ("q", "a"))
 
 
-@profile(400)
+@profile(400, PAGE)
 @given(st.lists(st.sampled_from(CODE), max_size=16).map("".join))
 def test_nothing_that_looks_like_code_hides_a_heading(text):
     check((text, text), ("q", "a"))
 
 
-@profile(100)
+@profile(100, PAGE)
 @given(st.lists(st.sampled_from(FRAGMENTS), max_size=10).map("".join), st.data())
 def test_a_sealed_log_is_a_whole_page_too(text, data):
     log = write(

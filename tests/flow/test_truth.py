@@ -14,15 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gptbridge.core import transcript
+from gptbridge.core.conversation import UNREADABLE
 from gptbridge.core.conversation import read as read_conversation
 from gptbridge.core.registry import Conversation as Row
 from gptbridge.core.transcript import Block
 from gptbridge.core.turn import fold
-from gptbridge.flow import recording
+from gptbridge.flow import recording, reporting
 from gptbridge.practice.world import FIRST, Conversation
 from tests.core.documents import differences, document, names
 from tests.core.samples import SAMPLES, sample
-from tests.core.site_json import CONVERSATION, Doc, text
+from tests.core.site_json import CONVERSATION, Doc, text, thoughts
 from tests.core.test_conversation_mutations import STEPS, mutated
 from tests.core.transcript_cases import profile
 from tests.core.visible import visible
@@ -109,12 +110,30 @@ def test_what_is_no_prompt_and_no_answer_is_in_the_log_too(ground: Ground, worke
     ran = of("code-interpreter")
     assert ran.section("workings") == ("**code**\n\n```python\nimport pandas\nprint(1)\n```\n\n**output**\n\n```\n1\n```\n\n"
                                        "**code**\n\n```python\n1/0\n```\n\n**error**\n\n```\nZeroDivisionError\n```")
-    assert ran.section("artifacts") == "image file-service://file-plot\nsandbox r (1).csv\nfile file-abc"
+    assert ran.section("artifacts") == 'image "file-service://file-plot"\nsandbox "r (1).csv"\nfile "file-abc"'
     drawn, shown = of("pictures"), of("pictures", 1)
-    assert drawn.section("artifacts") == "image sediment://file_00000000aaaa61f7bbbb0000cccc0001 (7 bytes)"
+    assert drawn.section("artifacts") == 'image "sediment://file_00000000aaaa61f7bbbb0000cccc0001" (7 bytes)'
     assert drawn.section("answer") == "" and drawn.state == "completed"
-    assert shown.section("attachments") == "photo (1).png (7 bytes)"
-    assert of("voice").section("artifacts") == "audio sediment://file_sound (9 bytes)"
+    assert shown.section("attachments") == 'file "photo (1).png" (7 bytes)'
+    assert of("voice").section("artifacts") == 'audio "sediment://file_sound" (9 bytes)'
+
+
+def test_thinking_that_cannot_be_read_is_said_however_much_of_it_can(ground: Ground, worker: Worker) -> None:
+    """HY-08, CL-15."""
+    sealed = {"content_type": "thoughts", "thoughts": [{"encrypted": "x"}]}
+    doc = Doc()
+    for number, nodes in enumerate(([sealed], [thoughts(("A", "one")), sealed, sealed], [thoughts(("A", "one"))], [])):
+        doc.user(f"u{number}", "q")
+        for at, node in enumerate(nodes):
+            doc.add(f"t{number}{at}", "assistant", node, channel="analysis", end_turn=False)
+        doc.final(f"a{number}", "x")
+    ident = put(ground, worker, doc.data)
+    worker.resume(ident)
+    turns = worker.turns(ident)
+    assert [turn.section("thinking") for turn in turns] == [UNREADABLE, f"**A**\n\none\n\n{UNREADABLE}", "**A**\n\none", None]
+    assert [reporting.warnings_of(turn) for turn in turns] == [
+        ["the thinking of this turn is there but could not be read"],
+        ["some of the thinking of this turn is there but could not be read"], [], []]
 
 
 def test_old_and_new_states_of_a_turn(ground: Ground, worker: Worker) -> None:
