@@ -1,9 +1,10 @@
-"""What holds for every test: nobody's own home is in reach, a required browser is not skipped, and soaking asks for more examples."""
+"""What holds for every test: nobody's own home is in reach, a required browser is not skipped, soaking takes more examples and all cases."""
 
 from __future__ import annotations
 
 import os
 import shutil
+from collections import Counter
 
 import pytest
 from hypothesis import settings
@@ -28,9 +29,30 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     pytest.skip(said)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    _take_samples(config, items)
     for item in items:
         test = getattr(item, "obj", None)
         chosen = getattr(test, "_hypothesis_internal_use_settings", None)
         if test is not None and chosen is not None and chosen.max_examples < _EXAMPLES:
             test._hypothesis_internal_use_settings = settings(chosen, max_examples=_EXAMPLES, deadline=None)
+
+
+def _take_samples(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of a test that is marked `sample(n)` its first n cases run each time, and all of them in the soak."""
+    seen: Counter[str] = Counter()
+    kept, left = [], []
+    for item in items:
+        mark = item.get_closest_marker("sample")
+        name = item.nodeid.partition("[")[0]
+        seen[name] += 1
+        if mark is None or seen[name] <= mark.args[0]:
+            kept.append(item)
+        elif _EXAMPLES:
+            item.add_marker(pytest.mark.soak)
+            kept.append(item)
+        else:
+            left.append(item)
+    items[:] = kept
+    if left:
+        config.hook.pytest_deselected(items=left)

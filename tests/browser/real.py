@@ -28,6 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
 COMMAND = (sys.executable, "-P", "-m", "gptbridge")
 PROGRAM = str(ROOT / "bin" / "ask-gpt")
 DEADLINE = 60.0
+NEWEST = pytest.mark.parametrize("desk", [2, 1], indirect=True, ids=["gen2", "gen1"])  # with `sample(1)`
 BOTH = pytest.mark.parametrize("desk", [1, 2], indirect=True, ids=["gen1", "gen2"])  # generations of the page
 SECRETS = (b"practice-session-token", b"practice-sentinel-", b"practice-conduit-")
 

@@ -29,8 +29,8 @@ from tests.browser.toy import Toy, Window, running, until
 
 pytestmark = pytest.mark.browser
 
-HELD = ("fetch", "big", "blob", "bytes", "request", "keepalive", "beacon", "beaconBlob", "xhr", "xhrBlob",
-        "otherPath", "worker", "oldWorker")
+HELD = ("fetch", "big", "keepalive", "beacon", "xhr", "otherPath", "worker", "oldWorker",
+        "blob", "bytes", "request", "beaconBlob", "xhrBlob")
 SOAK = int(os.environ.get("SOAK_EXAMPLES") or 0)
 REFUSED = ("shared", "service", "iframe", "popup", "noopener", "form", "socket")
 
@@ -90,6 +90,7 @@ def test_closed_nothing_leaves(seat: Seat, toy: Toy) -> None:
     assert seat.gate.state == "closed"
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("way", HELD)
 def test_one_is_held_and_let_go(seat: Seat, toy: Toy, way: str) -> None:
     seat.gate.open_once()
@@ -347,9 +348,10 @@ def alone(chrome: Chrome, toy: Toy) -> Iterator[Helper]:
     one.end()
 
 
-AGAIN = ("document", "frame", "blank", "worker", "shared", "popup", "reload")
+AGAIN = ("worker", "popup", "frame", "reload", "document", "blank", "shared")
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("how", AGAIN)
 def test_killed_after_release_the_page_reaches_the_site_no_more(helper: Helper, toy: Toy, how: str) -> None:
     """GT-11: also from what the page makes after the worker's death; then its window is closed, and the sentry ends."""
@@ -373,8 +375,9 @@ def haunted(chrome: Chrome, toy: Toy, how: str) -> None:
     one.close()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.soak
-@pytest.mark.parametrize("how", ["document", "frame", "worker", "popup", "reload"])
+@pytest.mark.parametrize("how", ["worker", "popup", "document", "frame", "reload"])
 def test_a_window_that_is_closed_lets_nothing_go(chrome: Chrome, toy: Toy, how: str) -> None:
     """Chrome lets go what is stopped, and what waits to begin, when a window closes; the soak has a machine that is busy."""
     busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(4 if SOAK else 0)]
@@ -388,7 +391,8 @@ def test_a_window_that_is_closed_lets_nothing_go(chrome: Chrome, toy: Toy, how: 
             process.wait()
 
 
-@pytest.mark.parametrize("how", ["frame", "worker", "reload"])
+@pytest.mark.sample(1)
+@pytest.mark.parametrize("how", ["worker", "frame", "reload"])
 def test_a_sentry_that_died_first_has_a_successor(helper: Helper, toy: Toy, how: str) -> None:
     helper.tell("open")
     helper.window.js(f"void haunt('m-1', '{how}')")
@@ -421,7 +425,8 @@ def test_without_the_sentry_the_guard_stands(alone: Helper, toy: Toy) -> None:
     assert quiet(toy) == 1, toy.sends
 
 
-@pytest.mark.parametrize("way", ["fetch", "keepalive", "beacon", "oldWorker"])
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("way", ["fetch", "beacon", "keepalive", "oldWorker"])
 def test_killed_while_held_nothing_leaves(helper: Helper, toy: Toy, way: str) -> None:
     helper.tell("open")
     helper.window.js(f"void ways.{way}('m-1'); void retrying('m-1', 4)")

@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 
 from gptbridge.shell import topics
-from tests.browser.real import BOTH, Desk, Home, Ran
+from tests.browser.real import NEWEST, Desk, Home, Ran
 
 pytestmark = pytest.mark.browser
 
@@ -24,7 +24,8 @@ def findings(ran: Ran) -> dict[str, list[str]]:
     return {name: [check["detail"] for check in wrong if check["name"] == name] for name in sorted({check["name"] for check in wrong})}
 
 
-@BOTH
+@pytest.mark.sample(1)
+@NEWEST
 def test_all_is_well_on_a_page_as_it_is_known(desk: Desk) -> None:
     talk = desk.json("send", f"a conversation for the doctor {desk.generation}").doc["conversation_id"]
     ran = desk.json("doctor", "--browser")
@@ -57,6 +58,7 @@ def test_a_hook_that_is_gone_is_named_and_the_pages_structure_kept(desk: Desk) -
     assert not [word for word in secret.split() if len(word) > 3 and word in text] and "@" not in text and not desk.site.tells(report)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("scenario", "checks", "says"), [
     ("signed-out", {"session"}, "nobody is signed in"), ("other-account", {"account"}, "user-0001"),
     ("work-mode", {"composer"}, "another mode"), ("throttled", {"page"}, "Too many requests")])

@@ -19,7 +19,7 @@ from gptbridge.edge.registry_file import RegistryFile
 from gptbridge.practice.downloads import generated
 from gptbridge.practice.world import FIRST
 from tests import made
-from tests.browser.real import BOTH, Desk, Ran, until
+from tests.browser.real import NEWEST, Desk, Ran, until
 from tests.browser.test_real_send import valid
 
 pytestmark = pytest.mark.browser
@@ -74,7 +74,8 @@ def test_nine_files_seven_saved_two_reported(desk: Desk) -> None:
     assert not desk.site.sends() and desk.log(conversation_id).count(b"\n## event ") == 2
 
 
-@BOTH
+@pytest.mark.sample(1)
+@NEWEST
 def test_a_send_brings_what_its_answer_made(desk: Desk) -> None:
     ran = desk.run("send", "practice:files please")
     assert ran.code == 0 and ran.out.startswith(b"I made two files"), ran

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser.real import BOTH, Desk, operation_of, until
+from tests.browser.real import NEWEST, Desk, operation_of, until
 from tests.browser.test_real_send import mode, valid
 
 pytestmark = pytest.mark.browser
@@ -49,7 +49,8 @@ def leftovers(desk: Desk) -> list[str]:
     return [path.name for path in (desk.home.path / "spool").iterdir() if path.is_dir()]
 
 
-@BOTH
+@pytest.mark.sample(1)
+@NEWEST
 def test_three_files_up(desk: Desk) -> None:
     ran = desk.json("send", "Look at these", *made(desk, THREE))
     assert ran.code == 0, ran
@@ -116,6 +117,7 @@ def test_standard_input_as_a_file(desk: Desk) -> None:
     assert quiet.code == 0 and arrived(desk) == [("stdin.txt", sha(b""))], quiet
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("scenarios", "names"), [
     (("upload-no-chip",), SENT), (("upload-cut-label", "localised:language=\"de\""), SENT),
     (("upload-renames",), ["NOTES(1).md", "NOTES-2(1).md", "empty(1).txt"]),
@@ -129,6 +131,7 @@ def test_whatever_the_page_shows_of_a_file(desk: Desk, scenarios: tuple[str, ...
     assert [row["sent_name"] for row in ran.doc["attachments"]] == names and len(desk.site.sends()) == 1
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("scenario", "code", "said"), [
     ("upload-stalls", 10, "uploaded"), ("upload-lost", 15, "1 of 3 missing"), ("upload-extra", 15, "1 more"),
     ('upload-refused:status=413,code="file_too_large"', 17, "This file is too large."),
@@ -160,6 +163,7 @@ def test_refused_before_any_browser(desk: Desk) -> None:
 
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("scenario", ["upload-stalls", "upload-slow:seconds=20"])
 def test_a_worker_that_is_killed_while_it_uploads(desk: Desk, scenario: str) -> None:
     """CR-19: not sent; its window is buried and what it left is dropped."""

@@ -175,7 +175,8 @@ def test_a_worker_that_is_killed_never_leaves_a_second_message(desk: Desk, momen
     assert text.encode() in desk.log(recovered["conversation_id"])
 
 
-@pytest.mark.parametrize("by", ["document", "frame", "worker", "reload"])
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("by", ["worker", "reload", "document", "frame"])
 def test_a_page_that_haunts_its_site_after_the_worker_died(desk: Desk, by: str) -> None:
     """GT-11: the same send, over and over, from what the page makes anew; the server counts one, and the sweep finds it by its id."""
     desk.site.scenarios("slow-answer:seconds=1")
@@ -195,7 +196,8 @@ def test_a_page_that_haunts_its_site_after_the_worker_died(desk: Desk, by: str) 
     assert [one["message_id"] for one in desk.site.sends()] == [desk.operation(operation)["user_message_id"]]
 
 
-@pytest.mark.parametrize("scenarios", [(), RETRIES], ids=["", "page retries"])
+@pytest.mark.sample(1)
+@pytest.mark.parametrize("scenarios", [RETRIES, ()], ids=["page retries", ""])
 def test_a_worker_that_is_killed_while_it_holds_the_request_lets_nothing_go(desk: Desk, scenarios: tuple[str, ...]) -> None:
     """The sentry fails what the gate held. Nobody can prove that afterwards, so the row stays uncertain, and a person may say it."""
     desk.site.scenarios(*scenarios)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser.real import BOTH, Desk, Home, Running, Site, operation_of, until
+from tests.browser.real import NEWEST, Desk, Home, Running, Site, operation_of, until
 
 pytestmark = pytest.mark.browser
 
@@ -26,14 +26,14 @@ def test_what_the_site_refused_is_on_record(desk: Desk) -> None:
 
 
 GOES_ON = (
-    ("nervous-click",), ("service-worker",), ("web-url:seconds=1.5",), ("rewrites-ids",), ("page-retries:times=3", "send-502"),
-    ("page-retries:times=3", "connection-drops:frames=1"), ("connection-drops",),
-    ('page-haunts:by="frame"',), ('page-haunts:by="worker"',),
+    ("nervous-click",), ("service-worker",), ("page-retries:times=3", "send-502"), ("connection-drops",), ('page-haunts:by="worker"',),
     ("thinking:seconds=1", "newest-behind:seconds=1", 'localised:language="es"', "stop-control-elsewhere"),
     ("gen2", "thinking:seconds=1", "web-url:seconds=0.5", 'localised:language="de"', "stop-control-elsewhere"),
+    ("web-url:seconds=1.5",), ("rewrites-ids",), ("page-retries:times=3", "connection-drops:frames=1"), ('page-haunts:by="frame"',),
 )
 
 
+@pytest.mark.sample(7)
 @pytest.mark.parametrize("scenarios", GOES_ON, ids=" ".join)
 def test_sent_once_and_answered(desk: Desk, scenarios: tuple[str, ...]) -> None:
     desk.site.scenarios(*scenarios)
@@ -58,7 +58,8 @@ def test_sent_once_and_answered(desk: Desk, scenarios: tuple[str, ...]) -> None:
         assert doc["thinking"] and "## thinking" not in doc["answer"]
 
 
-@BOTH
+@pytest.mark.sample(1)
+@NEWEST
 def test_an_answer_that_somebody_stops(desk: Desk) -> None:
     """The page's own control, pressed once by the worker; whatever its language."""
     desk.site.scenarios("slow-answer:seconds=30", 'localised:language="es"', "stop-control-elsewhere")
@@ -71,7 +72,8 @@ def test_an_answer_that_somebody_stops(desk: Desk) -> None:
     assert ran.seconds < 25 and len(desk.site.sends()) == 1
 
 
-@BOTH
+@pytest.mark.sample(1)
+@NEWEST
 def test_a_turn_that_fails(desk: Desk) -> None:
     desk.site.scenarios("failed-turn:partial=true")
     ran = desk.json("send", "fail, please")

@@ -115,6 +115,7 @@ def test_typed_exactly(desk: Desk, text: str) -> None:
     assert prompt == expected + ("" if expected.endswith("\n") else "\n")
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("size", [4_096, 6_000, 60_000])
 def test_a_page_that_makes_a_file_of_a_long_paste(desk: Desk, size: int) -> None:
     """Half of it in one line, which has no place where it would be natural to cut it."""
