@@ -1,4 +1,4 @@
-"""What holds for every test: nobody's own home is in reach, a required browser is not skipped, soaking takes more examples and all cases."""
+"""What holds for every test: nobody's own home is in reach, a required browser is not skipped, and the soak takes more examples."""
 
 from __future__ import annotations
 
