@@ -111,11 +111,17 @@ def time_of(operation_id: str) -> float:
     return ms / 1000
 
 
-def check_id(operation_id: str, now: float) -> None:
-    """Refuse (2) what is no canonical ULID and what lies more than 5 minutes ahead of `now` (epoch seconds); exactly 5 is allowed."""
+def check_form(operation_id: str) -> None:
+    """Refuse (2) what is no canonical ULID."""
     if not is_operation_id(operation_id):
         raise Failure("usage", "the operation id is not a canonical 26-character upper-case ULID; nothing was sent",
                       "leave --operation-id away, or give a ULID")
+
+
+def check_id(operation_id: str, now: float) -> None:
+    """Refuse (2) for an unknown id what is no canonical ULID and what lies more than 5 minutes ahead of `now` (epoch seconds); exactly 5
+    is allowed."""
+    check_form(operation_id)
     if time_of(operation_id) > now + AHEAD_S:
         raise Failure("usage", "the operation id lies more than 5 minutes ahead of this clock; nothing was sent",
                       "check the clock, or make a new ULID")

@@ -2,7 +2,8 @@
 
 Guarantees: only a regular file is taken (a FIFO or a device could wait for ever or never end), checked on the descriptor that is read, so
 that no other file can come in its place; a file that changes while it is read is refused, since neither of its states was asked for.
-Standard input is read as it comes. Touches what the caller named, for reading, and changes nothing. Fails with `bad-input`.
+Standard input is read as it comes. The place in a file is the reader's own: what a forked process read of it changes nothing here.
+Touches what the caller named, for reading, and changes nothing. Fails with `bad-input`.
 """
 
 from __future__ import annotations
@@ -35,6 +36,15 @@ class GivenFile:
     def missing(self) -> Failure | None:
         return self._missing
 
+    def fileno(self) -> int:
+        return self._fd
+
+    def hand_over(self) -> None:
+        """Another process reads it: a stream is not here any more, since what that one takes from it is gone."""
+        if self._stream and self._fd >= 0:
+            os.close(self._fd)
+            self._fd, self._missing = -1, Failure("bad-input", f"{shown(self._name)} was read already; nothing was sent")
+
     def chunks(self, heed: Callable[[], None]) -> Iterator[bytes]:
         """`heed` is called between two reads and may raise to give up."""
         if self._missing is not None:
@@ -46,7 +56,7 @@ class GivenFile:
                 heed()
                 if self._stream and not select.select([self._fd], [], [], _WAIT_S)[0]:
                     continue
-                chunk = os.read(self._fd, _CHUNK)
+                chunk = os.read(self._fd, _CHUNK) if self._stream else os.pread(self._fd, _CHUNK, size)
                 if not chunk:
                     break
                 size += len(chunk)
@@ -64,28 +74,25 @@ class GivenFile:
 
 
 def open_given(path: str) -> GivenFile:
-    """Open what stands at `path` for reading. A file that is not there is `missing`; what is no regular file raises."""
+    """Open what stands at `path`: What is no file that can be sent is `missing`, with the reason: a receipt needs it no more."""
     name = os.path.basename(path)
     if "\0" in path:
-        raise Failure("bad-input", "a file's name holds a NUL; nothing was sent")
+        return GivenFile(name, -1, missing=Failure("bad-input", "a file's name holds a NUL; nothing was sent"))
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)  # a FIFO must not hold us up
-    except (FileNotFoundError, NotADirectoryError) as why:
-        return GivenFile(name, -1, missing=unreadable(path, why))
     except OSError as why:
-        if why.errno == errno.ENXIO:
-            raise _not_regular(path, "it is a socket or a device") from why
-        raise unreadable(path, why) from why
-    try:
-        found = os.fstat(fd)
-        if not stat.S_ISREG(found.st_mode):
-            raise _not_regular(path, _kind(found.st_mode))
-        if found.st_size > LARGEST:
-            raise too_large(path)
-    except BaseException:
-        os.close(fd)
-        raise
-    return GivenFile(name, fd)
+        no_file = _not_regular(path, "it is a socket or a device") if why.errno == errno.ENXIO else unreadable(path, why)
+        return GivenFile(name, -1, missing=no_file)
+    found = os.fstat(fd)
+    missing = None
+    if not stat.S_ISREG(found.st_mode):
+        missing = _not_regular(path, _kind(found.st_mode))
+    elif found.st_size > LARGEST:
+        missing = too_large(path)
+    if missing is None:
+        return GivenFile(name, fd)
+    os.close(fd)
+    return GivenFile(name, -1, missing=missing)
 
 
 def standard_input(name: str) -> GivenFile:
@@ -93,7 +100,7 @@ def standard_input(name: str) -> GivenFile:
     try:
         return GivenFile(name, os.dup(0), stream=True)
     except OSError as why:
-        raise unreadable("standard input", why) from why
+        return GivenFile(name, -1, missing=unreadable("standard input", why))
 
 
 def shown(path: str) -> str:

@@ -1,12 +1,13 @@
 """From the files that a caller gave to bytes in the spool, before anything is admitted; and what of the spool nobody needs any more.
 
 A file is read once, and what was read is what is sent: its bytes are durable under their digest before the operation that names them is,
-so later edits of the file, or its end, change nothing, and a retry of a known operation needs it no more. What a crash left between the
-two, no operation names, and the sweep drops it (RE-12, FA-05).
+so later edits of the file, or its end, change nothing, and a retry of a known operation needs it no more: it stores nothing, and needs
+no room for it. What a crash left between the two, no operation names, and the sweep drops it (RE-12, FA-05).
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 
 from gptbridge.core.attachments import MOST
@@ -21,7 +22,8 @@ Heed = Callable[[], None]
 
 
 def spooled(w: World, operation_id: str, sources: Sequence[Source], heed: Heed) -> tuple[File, ...]:
-    """The files, read and stored. One that is not there any more is the one that the operation was admitted with, if it was.
+    """The files, read; and stored, unless the operation has its own bytes or needs none any more. One that is not there any more is the one
+    that the operation was admitted with, if it was.
 
     Raises Failure: bad-input (nothing there, no regular file, too large, changed while it was read), state-unwritable.
     """
@@ -29,13 +31,35 @@ def spooled(w: World, operation_id: str, sources: Sequence[Source], heed: Heed) 
         raise Failure("bad-input", f"{len(sources)} files were given, and a message takes {MOST} at most; nothing was sent",
                       "send fewer, or one archive")
     known = w.ledger.view().get(operation_id)
-    return tuple(_one(w, source, _admitted(known, at, source.name, len(sources)), heed) for at, source in enumerate(sources))
+    if known is None:
+        return tuple(_stored(w, source, heed) for source in sources)
+    may_be_sent = known.waiting or known.admissible
+    if not may_be_sent or all(w.spool.holds(file["sha256"]) for file in known.files or ()):
+        return named(known, sources, heed)
+    return tuple(_stored(w, source, heed) if source.missing is None else _as_admitted(known, sources, at, source.missing)
+                 for at, source in enumerate(sources))
 
 
-def _one(w: World, source: Source, admitted: File | None, heed: Heed) -> File:
-    if source.missing is not None and admitted is not None:
-        return admitted
+def named(known: Operation, sources: Sequence[Source], heed: Heed) -> tuple[File, ...]:
+    """What the files are, to compare them with those of a known operation; nothing is stored. One that cannot be read any more is the one
+    that the operation was admitted with: its receipt does not depend on it (AD-18). Raises Failure("bad-input") if there is no such one."""
+    return tuple(_digested(known, sources, at, heed) for at in range(len(sources)))
 
+
+def _digested(known: Operation, sources: Sequence[Source], at: int, heed: Heed) -> File:
+    size, digest = 0, hashlib.sha256()
+    try:
+        for chunk in sources[at].chunks(heed):
+            size += len(chunk)
+            digest.update(chunk)
+    except Failure as failure:
+        if failure.slug != "bad-input":
+            raise  # nobody waits any more
+        return _as_admitted(known, sources, at, failure)
+    return File(sources[at].name, size, digest.hexdigest())
+
+
+def _stored(w: World, source: Source, heed: Heed) -> File:
     def with_room() -> None:
         heed()
         if w.host.free_bytes() < ROOM_BYTES:
@@ -46,10 +70,11 @@ def _one(w: World, source: Source, admitted: File | None, heed: Heed) -> File:
     return File(source.name, size, digest)
 
 
-def _admitted(op: Operation | None, at: int, name: str, count: int) -> File | None:
-    files = (op.files or []) if op is not None else []
-    if len(files) != count or files[at]["name"] != name:
-        return None
+def _as_admitted(known: Operation, sources: Sequence[Source], at: int, why: Failure) -> File:
+    """`why` it cannot be read itself."""
+    files, name = known.files or [], sources[at].name
+    if len(files) != len(sources) or files[at]["name"] != name:
+        raise why
     return File(name, files[at]["size"], files[at]["sha256"])
 
 

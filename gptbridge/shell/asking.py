@@ -12,6 +12,7 @@ from gptbridge.core.attachments import MOST
 from gptbridge.core.errors import Failure
 from gptbridge.core.operation import is_operation_id
 from gptbridge.shell import requests
+from gptbridge.shell.arguments import is_short_id, is_url
 from gptbridge.shell.job import Job
 from gptbridge.shell.store import Store
 from gptbridge.shell.terminal import Terminal
@@ -47,9 +48,9 @@ def job(request: requests.Send | requests.Resume, store: Store, terminal: Termin
         try:
             conversation_id, operation_ref = _target(request, store, terminal)
         except Failure as failure:
-            if request.operation_id is not None and is_operation_id(request.operation_id):
-                store.operation(request.operation_id)  # `uncertain` where what became of it cannot be read
-            raise failure from None
+            conversation_id = _admitted_target(request, store)
+            if conversation_id is None or failure.slug == "usage":
+                raise failure from None
     files = _opened(request)
     prompt = _prompt(kind, request.words, empty=bool(files)) if request.words else None
     return Job(kind, prompt, conversation_id, operation_ref, request.operation_id, request.wait, request.queue_wait,  # type: ignore[arg-type]
@@ -106,6 +107,19 @@ def _target(request: requests.Resume, store: Store, terminal: Terminal) -> tuple
             raise
         # What is not known is where to go on; of the new message it is known that it was not sent.
         raise Failure("state-corrupt", f"{failure.message}; nothing was sent", failure.hint) from failure
+
+
+def _admitted_target(request: requests.Resume, store: Store) -> str | None:
+    """Where a known operation went, if what was said names that place, though the home cannot tell any more what is meant (AD-18).
+    `uncertain` where what became of it cannot be read."""
+    if request.operation_id is None or not is_operation_id(request.operation_id):
+        return None
+    op = store.operation(request.operation_id)
+    said = request.reference or ""
+    if op is None or op.kind != "resume":
+        return None
+    same = op.target.startswith(said) if is_short_id(said) else is_url(said) and said.endswith(f"/c/{op.target}")
+    return op.target if same else None
 
 
 def _prompt(kind: str, words: tuple[str, ...], *, empty: bool) -> str:

@@ -18,7 +18,7 @@ from typing import Any
 
 from gptbridge.core import brought
 from gptbridge.core.errors import Failure
-from gptbridge.core.operation import check_id
+from gptbridge.core.operation import check_form
 from gptbridge.core.result import Outcome
 from gptbridge.core.turn import TurnState
 from gptbridge.edge.config import Config, load
@@ -48,7 +48,7 @@ def run(job: Job, output: Output, *, env: Mapping[str, str] | None = None, open_
         host = Host(env)
         operation_id = (job.operation_id or host.ulid()) if job.sends else None
         if operation_id is not None:
-            check_id(operation_id, host.wall())
+            check_form(operation_id)  # its age is judged where it is looked up: of a known one it does not count (AD-34)
     except Failure as failure:
         return report(known.outcome_after(job, env, failure), output)
     try:
@@ -61,6 +61,8 @@ def run(job: Job, output: Output, *, env: Mapping[str, str] | None = None, open_
         ours.close()
         worker.run(theirs, job, config, env, operation_id=operation_id, folder=folder, open_browser=open_browser)
     theirs.close()
+    for file in job.files:
+        file.hand_over()
     if job.command == "sweep":
         from gptbridge.shell.sweeping import SweepFront
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from gptbridge.core.operation import NEW, Payload
 
 if TYPE_CHECKING:
-    from gptbridge.core.ports import Source
+    from gptbridge.edge.given_files import GivenFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Job:
     again: bool = False
     offline: bool = False
     stale_after: float | None = None
-    files: tuple[Source, ...] = ()
+    files: tuple[GivenFile, ...] = ()
     model: str | None = None
     effort: str | None = None
 

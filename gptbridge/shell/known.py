@@ -8,12 +8,15 @@ up, it is `uncertain`. Reads; changes nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from gptbridge.core.errors import Failure
-from gptbridge.core.operation import is_expired, is_operation_id
+from gptbridge.core.ledger import Operation
+from gptbridge.core.operation import Payload, is_expired, is_operation_id
 from gptbridge.core.result import Outcome
 from gptbridge.edge.copies import CopyFolder
 from gptbridge.edge.host import Host
+from gptbridge.flow import spooling
 from gptbridge.flow.custody import conflict
 from gptbridge.flow.reporting import outcome_of
 from gptbridge.shell.job import Job
@@ -35,16 +38,24 @@ def outcome_after(job: Job, env: Mapping[str, str], failure: Failure) -> Outcome
     except Failure as unreadable:
         return Outcome(job.command, "uncertain", unknown(given, unreadable))
     op = view.get(given)
-    if op is None and job.prompt is not None and is_expired(given, Host(env).wall(), view.floor):
+    if op is None and job.sends and is_expired(given, Host(env).wall(), view.floor):
         return Outcome(job.command, "uncertain", unknown(given, failure))
-    if op is None or (job.prompt is not None and op.sent == "no"):
-        return plain
-    if job.prompt is not None and op.fingerprint != job.payload(op.model, op.effort).fingerprint():
-        other = conflict(given)
+    if op is None or (job.sends and op.sent == "no" and not (op.claimed or op.durable)):
+        return plain  # nothing of it is for ever: this run's trouble is what keeps it from being sent
+    try:
+        if job.sends and op.fingerprint != _asked(job, op).fingerprint():
+            raise conflict(given)
+    except Failure as other:
         return Outcome(job.command, other.slug, other)
     outcome = outcome_of(job.command, op, found.ledger, found.logs, found.registry)
     outcome.warnings.append(failure.message)
     return outcome
+
+
+def _asked(job: Job, op: Operation) -> Payload:
+    """The request as it would be admitted under that id: what it leaves out was settled then. Raises Failure for a file that cannot be
+    read."""
+    return replace(job.payload(op.model, op.effort), files=spooling.named(op, job.files, lambda: None))
 
 
 def unknown(operation_id: str, why: Failure) -> Failure:

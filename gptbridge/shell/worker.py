@@ -160,7 +160,9 @@ def _send(w: World, job: Job, operation_id: str, folder: str | None) -> dict[str
     from gptbridge.flow.custody import Custody
     from gptbridge.flow.submitting import submit
 
-    payload = job.payload(w.settings.model, w.settings.effort)
+    op = w.ledger.view().get(operation_id)
+    # Defaults were settled when it was admitted first: one that was changed since makes no other request of it (AD-16, AD-36).
+    payload = job.payload(w.settings.model, w.settings.effort) if op is None else job.payload(op.model, op.effort)
     account = w.settings.account
     if account is None:
         known = w.registry.get(job.conversation_id) if job.conversation_id else None

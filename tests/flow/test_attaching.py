@@ -152,6 +152,22 @@ def test_a_retry_needs_the_file_no_more(ground: Ground, given: list[Path]) -> No
     assert fails(ground.worker(), "text", id=op.operation_id, files=[*given[:2], other]).slug == "bad-input"
 
 
+def test_a_known_operation_stores_nothing_and_needs_no_room(ground: Ground, given: list[Path]) -> None:
+    """AD-18: a full disk keeps no receipt back, and keeps off no attempt whose bytes are kept."""
+    ground.on("signed-out")
+    op = ground.worker().send("text", files=given)
+    ground.off("signed-out")
+    before, full = stored(ground), ground.worker()
+    full.machine.room = spooling.ROOM_BYTES - 1
+    assert fails(full, "text", files=given).slug == "state-unwritable" and stored(ground) == before
+    failure = full.send("text", id=op.operation_id, files=given)  # the attempt itself says what it lacks
+    assert (failure.slug, failure.attempt, stored(ground)) == ("state-unwritable", 2, before)
+    assert ground.worker().send("text", id=op.operation_id, files=given).state == "completed"
+    full = ground.worker()
+    full.machine.room = 0
+    assert full.send("text", id=op.operation_id, files=given).state == "completed" and len(ground.sends) == 1
+
+
 def test_an_equal_text_with_other_files_is_not_the_same_request(ground: Ground, given: list[Path]) -> None:
     first = ground.worker()
     reach(first, "held")
