@@ -1,7 +1,8 @@
 """The worker: the process that does a browser-using command's work and goes on without its front.
 
-A session of its own, working folder `/`, no terminal and no pipe of the caller; what it keeps of the caller is one socket to the front
-and the descriptor of `./ask-gpt`. So killing the command, closing its terminal or ending a pipeline never loses an answer (FW-01, FW-05).
+A session of its own, working folder `/`, no terminal and no pipe of the caller, whatever their numbers; what it keeps of the caller is one
+socket to the front, the descriptor of `./ask-gpt`, and the files to be sent. So killing the command, closing its terminal or ending a
+pipeline never loses an answer (FW-01, FW-05).
 It never returns: `os._exit` ends it, and a bug ends in a report file.
 """
 
@@ -13,8 +14,8 @@ import select
 import signal
 import socket
 import time
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Collection, Mapping
+from contextlib import ExitStack, suppress
 from types import FrameType
 from typing import Any
 
@@ -100,6 +101,7 @@ def run(sock: socket.socket, job: Job, config: Config, env: Mapping[str, str], *
     code = 1
     try:
         caller = FrontSocket(sock)
+        _close_all_but({sock.fileno(), *(file.fileno() for file in job.files)})
         copies = _leave(caller, makes_copies=job.command in ("send", "resume", "download-attachments"))
         afterwards = ExitStack()  # what nobody waits for
         end = _work(caller, job, config, env, copies, operation_id, folder, open_browser, afterwards)
@@ -108,6 +110,18 @@ def run(sock: socket.socket, job: Job, config: Config, env: Mapping[str, str], *
         afterwards.close()
     finally:
         os._exit(code)
+
+
+def _close_all_but(kept: Collection[int]) -> None:
+    """Of what was inherited. A pipe of the caller's that stays open here keeps whoever reads it waiting until this process ends."""
+    try:
+        found = [int(name) for name in os.listdir("/dev/fd")]
+    except OSError:
+        found = list(range(min(os.sysconf("SC_OPEN_MAX"), 65536)))
+    for fd in found:
+        if fd > 2 and fd not in kept:
+            with suppress(OSError):
+                os.close(fd)
 
 
 def _leave(caller: FrontSocket, *, makes_copies: bool) -> CopyFolder:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import select
 import signal
 import subprocess
 import sys
@@ -13,6 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from gptbridge.practice.server import PracticeServer
+
+from .practising import Desk, until
 from .seeding import ROOT, Seed, conversation_id
 
 HEAVY = ("selenium", "undetected_chromedriver", "ruamel", "websocket", "http.client", "asyncio", "rich", "pydantic",
@@ -235,3 +239,32 @@ def test_the_documents_of_practice(seed: Seed) -> None:
     found = seed.document("practice", "--scenarios")
     assert any(line.startswith("slow-answer:seconds=") for line in found["scenarios"])
     assert seed.document("practice", "--scenario", "none")["exit_code"] == 2
+
+
+def test_a_worker_keeps_nothing_of_its_caller(tmp_path: Path) -> None:
+    """FW-05: also not a pipe with a number of its own (`3>&1`), for whose end a wrapper waits when the command was killed."""
+    with PracticeServer() as site:
+        desk = Desk(tmp_path, site)
+        (desk.work / "a.txt").write_text("some bytes")
+        read, write = os.pipe()
+        env = {**desk.env, "FAKE_MARKS": str(desk.marks), "FAKE_HOLD": "sent"}
+        front = subprocess.Popen([sys.executable, "-m", "tests.fake_cli", "send", "words", "-f", "a.txt"], env=env, cwd=desk.work,
+                                 stdin=subprocess.DEVNULL, stdout=write, stderr=write, pass_fds=(write,))
+        os.close(write)
+        try:
+            worker = int(until(lambda: next((line.split()[0] for line in desk.seen() if line.endswith(" sent")), None)))
+            front.kill()
+            front.wait()
+            more = b"."
+            while more:
+                assert select.select([read], [], [], 10.0)[0], "the pipe is open still"
+                more = os.read(read, 65536)
+            if Path("/proc/self/fd").is_dir():
+                kept = {os.readlink(f"/proc/{worker}/fd/{name}") for name in os.listdir(f"/proc/{worker}/fd")}
+                strange = {one for one in kept if not one.startswith((str(desk.home), str(desk.work), "/dev/null", "socket:"))}
+                assert not strange, "neither pipe nor terminal"
+        finally:
+            os.close(read)
+            desk.tidy()
+        until(lambda: desk.operations()[0]["state"] == "completed")
+        assert [sent["text"] for sent in desk.sends] == ["words"]
