@@ -55,11 +55,11 @@ def read_back(w: World, custody: Custody, *, conversation_id: str | None = None,
         conversation_id = op.conversation_id or (op.target if op.kind == "resume" else None)
     else:
         assert conversation_id is not None
-        live = [o for o in w.ledger.view().of_conversation(conversation_id) if not o.ended and o.state is not State.UNCERTAIN]
-        if live and w.locks.is_held(conversation_id):
+        holder = _holder(w, conversation_id)
+        if holder is not None and w.locks.is_held(conversation_id):
             # A worker of ours holds the conversation: follow it without the lock, at most `--wait`.
-            begin(w, live[-1].operation_id)
-            now = _followed(w, custody, live[-1], until, heed)
+            begin(w, holder.operation_id)
+            now = _followed(w, custody, holder, until, heed)
             if now.sent != "no" and _runs(w, now):
                 return ReadBack(now.slug, conversation_id, now)
     return _look(w, custody, op, conversation_id, until, heed)
@@ -75,6 +75,12 @@ def _followed(w: World, custody: Custody, op: Operation, until: float, heed: Cal
             return now
         heed()
         w.clock.sleep(FOLLOW_S)
+
+
+def _holder(w: World, conversation_id: str) -> Operation | None:
+    """The operation of a live worker that holds the conversation; while none says so the first of those that wait for it."""
+    live = [op for op in w.ledger.view().of_conversation(conversation_id) if _runs(w, op)]
+    return min(live, key=lambda op: (op.waiting, op.order), default=None)
 
 
 def _runs(w: World, op: Operation) -> bool:
@@ -95,8 +101,9 @@ def _look(w: World, custody: Custody, op: Operation | None, conversation_id: str
             try:
                 places.enter_context(w.locks.conversation(conversation_id, wait_s=left, heed=heed))
             except Failure as failure:
-                if failure.slug == "busy" and op is not None:
-                    return ReadBack(op.slug, conversation_id, op)
+                going = op or _holder(w, conversation_id)  # the next of the conversation may have taken it meanwhile
+                if failure.slug == "busy" and going is not None and (going is op or going.sent != "no"):
+                    return ReadBack(going.slug, conversation_id, going)
                 raise
         page, account = reader(w, places, heed, wait_s=left)
         _check_account(expected, account)
@@ -196,7 +203,7 @@ def _read(w: World, custody: Custody, page: Page, op: Operation | None, conversa
         return ReadBack("answer-lost", conversation_id, None, None, warning)
     newest = site.turns[-1]
     slug, said = _verdict(newest, w.clock.now().wall)
-    ours = view.by_message(newest.user_message_id or "")
+    ours = recording.receipt_of(view, (newest.user_message_id or "").lower())
     if ours is not None:
         ours = reporting.note_shown(w, custody, ours)
     return ReadBack(slug, conversation_id, ours, newest.user_message_id or newest.node_ids[0], said or warning)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from itertools import pairwise
 
 import pytest
 
 from gptbridge.core.errors import Failure
 from gptbridge.core.pacing import Gap
+from gptbridge.flow.deciding import resolve
 from gptbridge.practice import nodes
 from gptbridge.practice.world import FIRST
-from tests.flow.test_recovery import reach
+from tests.flow.test_recovery import WHO, reach
 from tests.flow.world import Ground, Worker
 
 
@@ -155,6 +157,59 @@ def test_while_a_worker_holds_the_conversation_it_is_followed_without_its_lock(g
     assert worker.send("second words", to=talk).state == "completed"
     assert seen == [("uncertain", 0), ("uncertain", 0), ("still-answering", 0), ("still-answering", 0)]
     assert other.resume(talk).slug == "ok"
+
+
+def test_who_holds_the_conversation_is_followed_not_who_waits_for_it(ground: Ground, worker: Worker, talk: str) -> None:
+    """Contract: 30 while it is being answered, whatever was admitted behind it."""
+    waiting, reader = ground.worker(), ground.worker(wait=5.0)
+    seen: list[tuple[str, str | None]] = []
+
+    def look() -> None:
+        waiting.admit("third words", to=talk)
+        found = reader.resume(talk)
+        seen.append((found.slug, found.operation and found.operation.operation_id))
+    worker.front.says = lambda event: look() if event.get("state") == "accepted" else None
+    assert worker.send("second words", to=talk).state == "completed"
+    assert seen == [("still-answering", worker.id)]
+
+
+def test_the_next_of_the_conversation_is_followed_too(ground: Ground, talk: str) -> None:
+    """One that took the conversation while the one before it was followed is no reason to say `busy`: its message is under way."""
+    first, second, reader = ground.worker(), ground.worker(), ground.worker(wait=5.0)
+    with ExitStack() as held:
+        place = held.enter_context(ExitStack())
+        place.enter_context(first.world.locks.conversation(talk, wait_s=0.0, heed=lambda: None))
+        reach(first, "claimed", to=talk)
+        second.admit("third words", to=talk)
+        ground.worker().admit("fourth words", to=talk)
+
+        def goes_on() -> None:
+            first.custody.stop(first.id, "person", Failure("stopped", "stopped; nothing was sent"))
+            place.close()
+            held.enter_context(second.world.locks.conversation(talk, wait_s=0.0, heed=lambda: None))
+            second.custody.claim(second.id, WHO, first=lambda view: True)
+            second.custody.dispatch(second.id)
+        ground.time.at(2.0, goes_on)
+        begun = ground.time.boottime
+        found = reader.resume(talk)
+        assert (found.slug, found.operation and found.operation.operation_id) == ("uncertain", second.id)
+        assert 5.0 <= ground.time.boottime - begun < 6.0 and reader.browser.seats == []
+
+
+def test_a_newest_turn_of_a_refused_operation_has_its_answer_and_is_nobodys(ground: Ground, worker: Worker) -> None:
+    """HY-07, contract: 0 when the newest turn has an answer, whoever began it. A person said that it did not arrive, and erred."""
+    talk = worker.send("first words").conversation_id or ""
+    user = foreign(ground, talk)
+    other = ground.worker()
+    reach(other, "dispatched", "by hand", to=talk)
+    other.custody.held(other.id, user, "parent")
+    other.dies()
+    reader = ground.worker()
+    reader.custody.recover()
+    assert resolve(reader.world, reader.custody, other.id, sent=False, because="it is not there").state == "rejected"
+    found = reader.resume(talk)
+    assert (found.slug, found.operation, found.user_message_id) == ("ok", None, user)
+    assert reader.turns(talk)[-1].section("answer") == "its answer"
 
 
 def test_an_operation_whose_registry_row_a_crash_left_out(ground: Ground, worker: Worker) -> None:
