@@ -38,6 +38,7 @@ class Swept:
     strange: list[str] = field(default_factory=list)
     oldest_s: float = 0.0
     failure: Failure | None = None
+    busy: str = ""  # why the site was not asked in this run, though nothing is wrong: work of ours has every place
     elsewhere: bool = False  # another sweep runs: nothing was done here
 
     @property

@@ -5,7 +5,8 @@ then those that changed since they were last read, by one look at the 20 newest 
 read or given a title; another account's is passed over; what a live worker holds is left alone (DU-11). How far a log goes is kept in the
 registry, by the site's own clock, so nothing is read again before it changes (`Conversation.read_at`, `lacking`).
 
-Fails with the site's own no (11 to 16), a throttle first of all, which ends the run there. One conversation that cannot be read, or whose
+Fails with the site's own no (11 to 16), a throttle first of all, which ends the run there. Where our own work has every seat, the site is
+not asked, which is said and is no failure. One conversation that cannot be read, or whose
 files are damaged, is told and hides no other.
 """
 
@@ -50,7 +51,10 @@ def bring_home(w: World, custody: Custody, healed: Healed, found: Swept, heed: H
     except Failure as failure:
         if failure.slug in ("interrupted", "terminated"):
             raise
-        found.fails(failure)
+        if failure.slug == "busy":  # answers that take an hour are no trouble that a timer should tell each time; the next run looks
+            found.busy = f"{failure.message.rstrip('.')}; the site was not asked this time"
+        else:
+            found.fails(failure)
     open_ones = {op.operation_id for op in unfinished(w)} if tried else set()
     for op in tried:
         if op.operation_id in open_ones:

@@ -41,7 +41,7 @@ class SweepFront(Front):
             failure = Failure("findings", _findings(len(end["stale"]), len(end["strange"])), "\n".join([*end["strange"][:FEW], *shows]))
         # The first few stand in the error's hint, where `-q` leaves them; with another failure before it, nothing else says them.
         strange = end["strange"][FEW:] if end["slug"] == "findings" else end["strange"]
-        warnings = [*self._warnings, *([ELSEWHERE] if end["elsewhere"] else []), *strange]
+        warnings = [*self._warnings, *([ELSEWHERE] if end["elsewhere"] else []), *([end["busy"]] if end["busy"] else []), *strange]
         outcome = Outcome("sweep", end["slug"], failure, warnings=warnings,
                           extra={"sweep": {"counts": end["counts"], "rows": end["rows"]}})
         if not self._output.json and not end["elsewhere"] and (end["something"] or not self._output.quiet):

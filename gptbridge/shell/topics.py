@@ -442,8 +442,9 @@ clicks.
 
   Exit 0; 3 when something needs a person (uncertain for longer than
   --stale-after, 15 minutes if not given; damage; a strange entry); 10 to 20 for
-  what stopped it. With -q nothing is printed when there is nothing to say. From
-  a timer: `sweep --print-unit cron`, `systemd` or `launchd`.
+  what stopped it. Where running commands have every window the site is not
+  asked: a warning, and exit 0. With -q nothing is printed when there is nothing
+  to say. From a timer: `sweep --print-unit cron`, `systemd` or `launchd`.
 """
 
 AGENTS = """\

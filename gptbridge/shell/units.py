@@ -1,12 +1,15 @@
 """`sweep --print-unit`: what cron, systemd or launchd need to run the sweep of this very installation, as text for a person to install.
 
-Guarantees: the real paths of this program and home, quoted as each of the three wants it; a minute of its own for each printing, so that
-not every machine asks at once; quiet while all is well; a finding (exit 3) does not mark the unit as failed. Writes nothing.
+Guarantees: the real paths of this program, home and browser, whatever folder they were named from, quoted as each of the three wants it;
+a minute of its own for each printing, so that not every machine asks at once; quiet while all is well; a finding (exit 3) does not mark the
+unit as failed. Writes nothing.
 """
 
 from __future__ import annotations
 
+import os
 import shlex
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import resources
@@ -17,6 +20,7 @@ from xml.sax.saxutils import escape
 
 from gptbridge.core.errors import Failure
 from gptbridge.edge.browser_files import BROWSERS
+from gptbridge.edge.home import home_path
 
 Kind = Literal["cron", "launchd", "systemd"]
 TEMPLATES: dict[Kind, str] = {"cron": "sweep.cron", "launchd": "sweep.plist", "systemd": "sweep.systemd"}
@@ -27,7 +31,7 @@ HEADLESS = "ASKGPT_HEADLESS"
 
 def text(kind: Kind, env: Mapping[str, str], *, unit: float) -> str:
     """The unit. `unit` in [0, 1) chooses the minute."""
-    chosen = {name: env[name] for name in PASSED_ON if env.get(name)} | {"PATH": _path(env), HEADLESS: env.get(HEADLESS) or "1"}
+    chosen = _passed_on(env) | {"PATH": _path(env), HEADLESS: env.get(HEADLESS) or "1"}
     command = program()
     for name, value in (*chosen.items(), *(("the program's path", word) for word in command)):
         if not value.isprintable():
@@ -39,10 +43,24 @@ def text(kind: Kind, env: Mapping[str, str], *, unit: float) -> str:
                                log=escape(str(Path(env.get("HOME") or "/", "Library", "Logs", "ask-gpt-sweep.log"))))
 
 
+def _passed_on(env: Mapping[str, str]) -> dict[str, str]:
+    """As they are meant here and now: a timer runs in another folder, where a relative path would lead to another home."""
+    found = {name: env[name] for name in PASSED_ON if env.get(name)}
+    if "ASKGPT_HOME" in found:
+        found["ASKGPT_HOME"] = home_path(env)
+    if "ASKGPT_BROWSER" in found:
+        asked = os.path.expanduser(found["ASKGPT_BROWSER"])
+        program = shutil.which(asked, path=env.get("PATH"))
+        if program or "/" in asked:
+            found["ASKGPT_BROWSER"] = os.path.abspath(program or asked)
+    return {name: value for name, value in found.items() if not name.startswith("XDG_") or os.path.isabs(value)}  # others do not count
+
+
 def _path(env: Mapping[str, str]) -> str:
     """The folders of the path that hold a browser or its driver, and the usual two: a timer's own path may lack the first."""
     programs = (*BROWSERS, "chromedriver")
-    holding = [folder for folder in env.get("PATH", "").split(":") if any(Path(folder, name).is_file() for name in programs)]
+    folders = map(os.path.abspath, env.get("PATH", "").split(":"))
+    holding = [folder for folder in folders if any(Path(folder, name).is_file() for name in programs)]
     return ":".join(dict.fromkeys([*holding, "/usr/bin", "/bin"]))
 
 

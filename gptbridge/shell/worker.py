@@ -219,7 +219,8 @@ def _sweep(w: World, job: Job) -> dict[str, Any]:
     stale_after = STALE_S if job.stale_after is None else job.stale_after
     found = sweep(w, Custody(w), offline=job.offline, stale_after=stale_after, heed=heed)
     end: dict[str, Any] = {"slug": "findings" if found.findings else "ok", "counts": found.counts, "rows": found.rows, "stale": found.stale,
-                           "strange": found.strange, "summary": summary(found), "something": found.something, "elsewhere": found.elsewhere}
+                           "strange": found.strange, "summary": summary(found), "something": found.something, "elsewhere": found.elsewhere,
+                           "busy": found.busy}
     if found.failure is not None:
         end |= {"slug": found.failure.slug, "message": found.failure.message, "hint": found.failure.hint}
     return end

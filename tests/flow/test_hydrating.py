@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import ExitStack
 from pathlib import Path
 
 from gptbridge.core.operation import KEEP_S
@@ -40,6 +41,26 @@ def idle(worker: Worker) -> None:
     before = everything(worker.ground)
     found, reads = looked(worker)
     assert found.failure is None and everything(worker.ground) == before and reads == 1 and counted(found).keys() <= {"ok", "uncertain"}
+
+
+def test_long_answers_in_every_window_are_no_failure(ground: Ground, worker: Worker) -> None:
+    """An hour's thinking is normal: a timer that told it each time would not be read any more. What needs no site is done."""
+    [talk] = talks(worker, 1)
+    ground.person("said on a phone", to=talk)
+    log = log_of(ground, talk)
+    whole = log.read_bytes()
+    log.write_bytes(whole[:-40])
+    with ExitStack() as seats:
+        for _ in range(worker.settings.seats):
+            seats.enter_context(ground.worker().world.locks.seat())
+        begun = ground.time.boottime
+        found, reads = looked(worker)
+        assert (found.failure, found.findings, reads) == (None, False, 0) and counted(found).keys() == {"interrupted", "sealed", "ok"}
+        assert "seats" in found.busy and 60.0 <= ground.time.boottime - begun < 62.0
+        again, _ = looked(worker)
+        assert not again.something and again.busy
+    found, _ = looked(worker)
+    assert (found.failure, found.busy, found.counts["hydrated"] >= 1) == (None, "", True)
 
 
 # A newer update

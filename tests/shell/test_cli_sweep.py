@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -13,8 +14,12 @@ from pathlib import Path
 
 import pytest
 
+from gptbridge.core.ports import Settings
 from gptbridge.core.record import encode
+from gptbridge.edge.config import Config
 from gptbridge.practice.server import PracticeServer
+from gptbridge.shell.job import Job, Output
+from gptbridge.shell.sweeping import SweepFront
 
 from .practising import VALID, Desk, until
 from .seeding import ROOT, Seed, conversation_id
@@ -131,7 +136,7 @@ def test_sweeps_all_the_while_four_sends_run(desk: Desk) -> None:
     while any(process.poll() is None for process in sending):
         began = time.monotonic()
         done = desk.run("sweep", "-q")
-        assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"") or done.returncode == 10, done
+        assert (done.returncode, done.stdout, done.stderr) == (0, b"", b""), done
         sweeps += 1
         time.sleep(max(1.0 - (time.monotonic() - began), 0.0))  # one each second
     ends = [desk.told(desk.end(process)) for process in sending]
@@ -142,6 +147,18 @@ def test_sweeps_all_the_while_four_sends_run(desk: Desk) -> None:
         log = (desk.home / "logs" / f"{end['conversation_id']}.log").read_bytes()
         assert log.count(b"\n## turn ") == (2 if end["conversation_id"] == talk else 1) and b"interrupted" not in log
     assert desk.document("sweep")["exit_code"] == 0
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_busy_windows_are_a_note_for_who_asks_and_nothing_for_a_timer(capfd: pytest.CaptureFixture[str], quiet: bool) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        end = {"type": "end", "slug": "ok", "counts": {}, "rows": [], "stale": [], "strange": [], "summary": "sweep: 1 ok",
+               "something": False, "elsewhere": False, "busy": "all in use"}
+        theirs.sendall(json.dumps(end).encode() + b"\n")
+        assert SweepFront(Job("sweep"), Output(quiet=quiet), Config(Settings()), {}, ours, 0, None).run() == 0
+    out, err = capfd.readouterr()
+    assert (out, err) == (("", "") if quiet else ("sweep: 1 ok\n", "warning: all in use\n"))
 
 
 def test_every_command_says_that_something_is_uncertain(desk: Desk) -> None:

@@ -66,6 +66,30 @@ def test_systemd_itself_has_nothing_to_say(tmp_path: Path) -> None:
     assert done.returncode == 0 and "ask-gpt-sweep" not in done.stderr, done.stderr
 
 
+def test_what_was_named_from_this_folder_is_found_from_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """cron starts in the home folder, systemd in `/`: a relative path would be swept there, and all would seem well."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("bin/my-chrome", "path/other-chrome", "path/chromedriver"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("")
+        (tmp_path / name).chmod(0o700)
+    (tmp_path / "real").mkdir()
+    (tmp_path / "relhome").symlink_to("real")
+
+    def passed(**env: str) -> dict[str, str]:
+        given = {"PATH": "path:/usr/bin", "HOME": "/home/me", **env}
+        found: dict[str, str] = plistlib.loads(units.text("launchd", given, unit=0.0).encode())["EnvironmentVariables"]
+        return found
+
+    found = passed(ASKGPT_HOME="relhome", ASKGPT_BROWSER="bin/my-chrome", XDG_STATE_HOME="state", XDG_CONFIG_HOME="/config")
+    assert (found["ASKGPT_HOME"], found["ASKGPT_BROWSER"]) == (str(tmp_path / "real"), str(tmp_path / "bin" / "my-chrome"))
+    assert "XDG_STATE_HOME" not in found and found["XDG_CONFIG_HOME"] == "/config"  # a relative one does not count here either
+    assert found["PATH"].split(":")[0] == str(tmp_path / "path")
+    assert passed(ASKGPT_BROWSER="other-chrome")["ASKGPT_BROWSER"] == str(tmp_path / "path" / "other-chrome")
+    assert passed(ASKGPT_BROWSER="not-yet/chrome")["ASKGPT_BROWSER"] == str(tmp_path / "not-yet" / "chrome")
+    assert passed(ASKGPT_BROWSER="not-there")["ASKGPT_BROWSER"] == "not-there" and "ASKGPT_HOME" not in passed()
+
+
 def test_what_a_file_cannot_say_is_refused() -> None:
     for kind in ("cron", "launchd", "systemd"):
         with pytest.raises(Failure) as caught:
