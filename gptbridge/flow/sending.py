@@ -98,6 +98,7 @@ class Sending:
     def _prepare(self) -> None:
         w, target = self._w, self._op.target
         self._heed()  # a stop that is on record comes before whatever else keeps it from being sent
+        w.logs.prepare()
         w.registry.check()  # a registry that cannot take the new conversation's row is found out before the click, not after it
         self._patiently(lambda: burying.bury_the_dead(w))
         if target != NEW:

@@ -66,7 +66,6 @@ def _carried(w: World, custody: Custody, operation_id: str, payload: Payload, un
         op = admission.operation
         w.caller.emit({"type": "operation", "operation_id": operation_id, "fresh": admission.fresh})
         if admission.fresh:
-            w.logs.prepare()
             Sending(w, custody, op, payload.prompt or "").run()
             return reporting.note_gone(w, custody, w.ledger.view().operations[operation_id])
         op = _followed(w, custody, op, until)

@@ -330,3 +330,14 @@ def test_a_stamp_that_cannot_be_read_refuses_to_send(ground: Ground, worker: Wor
     worker.send("one")
     (ground.path / "home" / "dispatch.stamp").write_bytes(b"{}")
     assert fails(ground.worker(), "two").slug == "state-corrupt" and len(ground.sends) == 1
+
+
+def test_a_disk_that_fails_right_after_the_admission_settles_the_row(ground: Ground, worker: Worker) -> None:
+    """19 beside `rejected`: no row waits in line for a process that gave up."""
+    def full() -> None:
+        raise Failure("state-unwritable", "No space left on device", "make room")
+
+    worker.world.logs.prepare = full  # type: ignore[method-assign]
+    op = worker.send()
+    assert (op.state, op.slug, op.admissible, op.retry) == ("rejected", "state-unwritable", True, "after-fix")
+    assert worker.browser.seats == [] and ground.worker().send(id=op.operation_id).state == "completed" and len(ground.sends) == 1
