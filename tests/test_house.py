@@ -42,6 +42,14 @@ WRITERS = {
     ("shell/terminal.py", "_write"): "descriptors 1 and 2",
 }
 
+# Who forks, and why no lock is held and no thread runs then.
+FORKS = {
+    ("shell/front.py", "run"): "before any lock, thread or browser",
+    ("edge/lock_file.py", "refused_in_child"): "holds the lock that it tests, whose child ends at once and touches nothing else",
+}
+# What the front does before it: values, settings, the ledger read for a known id (no lock), and the two ends of a socket.
+FORK_FOLLOWS = {"dict", "load", "Host", "host.ulid", "check_form", "report", "known.outcome_after", "folder_digest", "socket.socketpair"}
+
 # Larger than a module should be, each for one reason. A new name here needs one too.
 LARGE = {
     "edge/chatgpt.py": "one page of one site, behind one port",
@@ -148,6 +156,31 @@ path.open(); shutil.which('w'); disk.stat(n, fd); page.open(None); os.read(0, 1)
     inner = [ast.unparse(call) for _, call in calls(ast.parse(seen)) if not writes(call)]
     assert inner == ["Path(p)"]
     assert not any(writes(call) for _, call in calls(ast.parse(unseen)))
+
+
+def forks(call: ast.Call) -> bool:
+    """Whether a call makes a process that goes on with this one's memory and locks. `subprocess` does not: it begins another program."""
+    name = ast.unparse(call.func)
+    return name in ("os.fork", "os.forkpty", "pty.fork", "fork", "forkpty") or name.split(".")[0] == "multiprocessing" or any(
+        keyword.arg == "preexec_fn" for keyword in call.keywords)
+
+
+def test_only_the_front_forks_and_a_self_test() -> None:
+    """FW-06: no fork while a lock is held or a thread runs."""
+    found = {(name, inside) for name in OURS for inside, call in calls(tree(name)) if forks(call)}
+    assert found == set(FORKS)
+    assert not {name for name in OURS if any(part.split(".")[0] == "multiprocessing" for part in imported(tree(name)))}
+    # The front: nothing that takes a lock or starts a thread comes before its fork, in the function that forks.
+    [run_] = [node for node in tree("shell/front.py").body if isinstance(node, ast.FunctionDef) and node.name == "run"]
+    before = [ast.unparse(call.func) for _, call in calls(ast.Module([run_], [])) if call.lineno < min(
+        call.lineno for _, call in calls(ast.Module([run_], [])) if forks(call))]
+    assert set(before) <= FORK_FOLLOWS, "what is done before the fork holds no lock and starts no thread"
+
+
+def test_the_check_for_forks_sees_forks() -> None:
+    seen = "os.fork(); pty.fork(); os.forkpty(); fork(); multiprocessing.Process(target=f); subprocess.Popen(['a'], preexec_fn=f)"
+    assert all(forks(call) for _, call in calls(ast.parse(seen)))
+    assert not any(forks(call) for _, call in calls(ast.parse("subprocess.Popen(['a']); os.register_at_fork(after_in_child=f); x.forks()")))
 
 
 def test_selectors_stand_in_one_place() -> None:

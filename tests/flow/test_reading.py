@@ -8,11 +8,15 @@ from itertools import pairwise
 import pytest
 
 from gptbridge.core.errors import Failure
+from gptbridge.core.operation import KEEP_S
 from gptbridge.core.pacing import Gap
 from gptbridge.flow.deciding import resolve
+from gptbridge.flow.upkeep import sweep
 from gptbridge.practice import nodes
 from gptbridge.practice.world import FIRST
+from tests.flow.test_deciding import killed_at
 from tests.flow.test_recovery import WHO, reach
+from tests.flow.test_upkeep import arrived
 from tests.flow.world import Ground, Worker
 
 
@@ -210,6 +214,35 @@ def test_a_newest_turn_of_a_refused_operation_has_its_answer_and_is_nobodys(grou
     found = reader.resume(talk)
     assert (found.slug, found.operation, found.user_message_id) == ("ok", None, user)
     assert reader.turns(talk)[-1].section("answer") == "its answer"
+
+
+def test_reading_takes_the_conversation_and_no_dispatch_slot(ground: Ground, worker: Worker, talk: str) -> None:
+    """HY-11: a send that dispatches, in whatever conversation, keeps no reading off; one who holds the conversation does."""
+    foreign(ground, talk)
+    other, reader = ground.worker(), ground.worker(wait=2.0)
+    with other.world.locks.dispatch():
+        assert reader.resume(talk).slug == "ok" and len(reader.turns(talk)) == 2
+    foreign(ground, talk)
+    with other.world.locks.conversation(talk), pytest.raises(Failure) as why:
+        reader.resume(talk)
+    assert why.value.slug == "busy" and len(reader.turns(talk)) == 2
+
+
+def test_what_the_site_proves_settles_a_row_of_any_age(ground: Ground, worker: Worker) -> None:
+    """RE-09, RE-03: an uncertain one older than any receipt is neither forgotten nor out of reach of its proof."""
+    killed_at(worker, "released", "old words")
+    arrived(ground)
+    ground.time.sleep(KEEP_S + 86400.0)
+    reader = ground.worker()
+    reader.custody.recover()
+    ground.time.sleep(KEEP_S + 86400.0)
+    assert sweep(reader.world, reader.custody, offline=True).counts["pruned"] == 0
+    op = reader.view.operations[worker.id]
+    assert (op.state, op.sent) == ("uncertain", "unknown")
+    found = reader.resume(operation=worker.id)
+    settled = reader.view.operations[worker.id]
+    assert (found.slug, settled.state, settled.sent, len(ground.sends)) == ("ok", "completed", "yes", 1)
+    assert reader.send("old words", id=worker.id).state == "completed" and len(ground.sends) == 1  # its receipt counts, not its age
 
 
 def test_an_operation_whose_registry_row_a_crash_left_out(ground: Ground, worker: Worker) -> None:

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 
+from gptbridge.edge.browser_files import holder_of
+from gptbridge.edge.home import open_home
 from gptbridge.edge.host import Host
 from gptbridge.edge.owner import own
-from gptbridge.shell import topics
+from gptbridge.shell import doctor_home, topics
+from gptbridge.shell.doctor import guarded
+from gptbridge.shell.wiring import Files
 
+from .practising import until
 from .seeding import Seed, conversation_id
 
 VALID = jsonschema.Draft202012Validator(json.loads(topics.schema_text()))
@@ -147,6 +155,49 @@ def test_a_clock_that_was_set_back(seed: Seed) -> None:
     seed.host = seed.ledger._host = type("Ahead", (Host,), {"wall": lambda self: Host.wall(self) + 86400})(seed.env)
     seed.operation(1, "rejected")
     assert set(checks(seed, 3)) == {"clock"}
+
+
+def test_too_little_room(seed: Seed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a home, and of one that is yet to be made."""
+    for path in (seed.path, seed.path.parent / "none"):
+        env = seed.env | {"ASKGPT_HOME": str(path)}
+        looks = dict(doctor_home.looks(env))
+        for room, ok in ((0, True), (1 << 62, False)):
+            monkeypatch.setattr(doctor_home, "ROOM", room)
+            [disk] = [check for check in looks["disk" if path == seed.path else "home"]() if check.name == "disk"]
+            assert (disk.ok, disk.mend) == (ok, "" if ok else "make room") and "MiB free" in disk.detail
+    assert not (seed.path / "reports" / doctor_home.PROBE).exists()
+
+
+def test_a_file_system_that_lets_another_process_in(seed: Seed) -> None:
+    """As one that locks for this machine's process alone: the test with two descriptors holds, the one with two processes does not."""
+    parent = os.getpid()
+
+    def flock(fd: int, how: int) -> None:
+        if os.getpid() == parent:
+            fcntl.flock(fd, how)
+
+    for flocks, ok in ((fcntl.flock, True), (flock, False)):
+        home = open_home(seed.env, create=False, host=seed.host, flock=flocks)
+        found = Files(home, seed.ledger, seed.registry, seed.logs, seed.spool)
+        [check] = guarded("locks", lambda found=found: doctor_home._locks(found))  # type: ignore[misc]
+        assert (check.name, check.ok) == ("locks", ok) and ("another process" in check.detail) == (not ok)
+        home.close()
+
+
+def test_a_profile_that_somebody_else_has_open(seed: Seed) -> None:
+    profile = seed.path / "browser" / "profile"
+    profile.mkdir(mode=0o700)
+    assert checks(seed, 0)["chrome"]["ok"]
+    other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", f"--user-data-dir={profile}"])
+    try:
+        until(lambda: holder_of(profile) == other.pid)
+        found = checks(seed, 3)
+        assert set(found) == {"chrome"} and found["chrome"]["mend"] == f"close it: kill {other.pid}"
+    finally:
+        other.kill()
+        other.wait()
+    assert checks(seed, 0)["chrome"]["ok"]
 
 
 def test_what_a_send_or_a_sweep_would_refuse_is_found(seed: Seed) -> None:

@@ -189,6 +189,7 @@ def test_a_worker_that_is_stopped_is_not_waited_for_for_ever(desk: Desk, hold: s
         Path(str(desk.marks) + ".go").touch()
         os.kill(pid, signal.SIGCONT)
     document = events[-1]["result"]
+    assert events[-1]["class"] == "timeout"  # the caller's patience, whatever the worker does
     assert [event["state"] for event in events if event["type"] == "state"][-1] == document["state"]  # also where the front recorded it
     if hold == "open":
         assert (document["exit_code"], document["sent"], document["state"], document["retry"]) == (10, "no", "stopped", "later")
@@ -201,6 +202,50 @@ def test_a_worker_that_is_stopped_is_not_waited_for_for_ever(desk: Desk, hold: s
     if hold == "open":  # the same command again is a next attempt
         again = desk.document("send", "Hello there", "--operation-id", document["operation_id"])
         assert again["ok"] and len(desk.sends) == 1
+
+
+@pytest.mark.parametrize("events", [True, False])
+def test_a_worker_that_died_after_the_dispatch(desk: Desk, events: bool) -> None:
+    """CL-13, CL-14, contract: 40 is of class `browser` where nobody's patience ended; it says not to send again, and where to look."""
+    process = desk.start("send", "Hello there", *(["--events"] if events else []), hold="click")
+    pid = int(until(lambda: next((line.split()[0] for line in desk.seen() if line.split()[1] == "click"), None)))
+    os.kill(pid, signal.SIGKILL)
+    done = desk.end(process)
+    [row] = desk.operations()
+    assert (done.returncode, row["state"], row["sent"], row["retry"]) == (40, "uncertain", "unknown", "never")
+    operation = row["operation_id"]
+    if events:
+        end = events_of(done)[-1]
+        assert (end["class"], end["operation_id"]) == ("browser", operation)
+        error, after = end["result"]["error"], end["result"]["next"]
+        assert after == [["ask-gpt", "ops", "show", operation], ["ask-gpt", "resume", operation]]
+        said = f"{error['message']} {error['hint']}"
+    else:
+        said = done.stderr.decode()
+    assert "will not be sent again" in said and "do not resend" in said
+    assert "look at the conversation" in said and f"ask-gpt ops show {operation}" in said
+    assert not desk.sends
+
+
+def test_thinking_that_cannot_be_read_is_a_warning_wherever_the_turn_is_shown(desk: Desk) -> None:
+    """CL-15, HY-08."""
+    first = desk.document("send", "practice:think Hello")
+    assert first["thinking"] and first["warnings"] == []
+    operation, conversation_id = first["operation_id"], first["conversation_id"]
+    for node in desk.site.world.conversations[conversation_id].data["mapping"].values():
+        content = ((node.get("message") or {}).get("content") or {})
+        if content.get("content_type") == "thoughts":
+            content["thoughts"] = []
+    for log in (*(desk.home / "logs").iterdir(), *(desk.work / "ask-gpt").glob("*.log")):
+        log.unlink()
+    said = "the thinking of this turn is there but could not be read"
+    for words in (["resume", conversation_id], ["resume", operation], ["send", "practice:think Hello", "--operation-id", operation]):
+        found = desk.document(*words)
+        assert (found["exit_code"], found["thinking"], found["answer"]) == (0, "[thinking present but not harvested]", first["answer"])
+        assert found["warnings"] == [said], words
+        shown = desk.run(*words)
+        assert shown.stdout.decode() == first["answer"] + "\n" and shown.stderr.decode().count(f"warning: {said}\n") == 1
+        assert said.encode() not in desk.run(*words, "-q").stderr
 
 
 def alive(pid: int) -> bool:
