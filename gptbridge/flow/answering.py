@@ -290,7 +290,7 @@ class Answering:
         if failure is not None and blocked:
             self._w.caller.emit({"type": "warning", "message": said})
         if failure is not None:
-            self._keep_looks(failure)
+            snapshots.tell(self._w, self._page, failure)
         self._write(turn, state, failure)
         registering.retitle(self._w, self._known_conversation, title)
         self._op = self._custody.end_turn(self._id, state, f"the site shows the turn as {state}", **facts)
@@ -307,16 +307,12 @@ class Answering:
         what = "was sent" if self._op.state is not State.UNCERTAIN else "may have been sent"
         said = Failure(failure.slug, f"the message {what}, but {failure.cause}; no worker follows it any more",
                        f"{'ask-gpt login, then ' if failure.slug == 'needs-human' else ''}ask-gpt resume {self._id}")
-        self._keep_looks(failure)
+        snapshots.tell(self._w, self._page, failure)
         try:
             self._write(None, "interrupted", said)
         except Failure as unwritten:
             raise self._unrecorded(unwritten) from unwritten
         self._w.caller.emit({"type": "warning", "message": f"{said.message}. To read it: {said.hint}"})
-
-    def _keep_looks(self, failure: Failure) -> None:
-        if (line := snapshots.keep(self._w, self._page, failure)) is not None:
-            self._w.caller.emit({"type": "warning", "message": line})
 
     def _unrecorded(self, failure: Failure) -> Failure:
         return Failure("record-failed", f"the message was sent, but {failure.cause}", f"ask-gpt resume {self._id}")

@@ -12,6 +12,7 @@ files are damaged, is told and hides no other.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
@@ -22,7 +23,7 @@ from gptbridge.core.lifecycle import State
 from gptbridge.core.listing import Listed
 from gptbridge.core.ports import Unread, World
 from gptbridge.core.registry import Conversation
-from gptbridge.flow import belonging, logged, reading, reconciling, recording, registering
+from gptbridge.flow import belonging, logged, reading, reconciling, recording, registering, snapshots
 from gptbridge.flow.custody import Custody
 from gptbridge.flow.healing import Healed, Heed, Swept, note_look
 from gptbridge.flow.paced import Enough, PacedReader
@@ -42,8 +43,13 @@ def bring_home(w: World, custody: Custody, healed: Healed, found: Swept, heed: H
     try:
         with ExitStack() as places:
             page, account = reading.reader(w, places, heed, wait_s=SEAT_S)
+
+            def fails(failure: Failure) -> None:
+                if found.failure is None:  # the one that the run ends with
+                    snapshots.keep(w, page, failure)
+                found.fails(failure)
             paced = PacedReader(w, page, heed, reads=READS, searches=reconciling.READS)
-            run = _Run(w, custody, paced, account, healed, found, heed)
+            run = _Run(w, custody, paced, account, healed, found, heed, fails)
             with paced.sparing(SPARED):
                 run.operations(ops, tried)
             run.interrupted()
@@ -94,9 +100,10 @@ def _is_orphan(w: World, op: Operation) -> bool:
 
 
 class _Run:
-    def __init__(self, w: World, custody: Custody, paced: PacedReader, account: str, healed: Healed, found: Swept, heed: Heed) -> None:
+    def __init__(self, w: World, custody: Custody, paced: PacedReader, account: str, healed: Healed, found: Swept, heed: Heed,
+                 fails: Callable[[Failure], None]) -> None:
         self._w, self._custody, self._paced, self._account = w, custody, paced, account
-        self._healed, self._found, self._heed = healed, found, heed
+        self._healed, self._found, self._heed, self._fails = healed, found, heed, fails
         self._done: set[str] = set()
 
     def operations(self, ops: list[Operation], tried: list[Operation]) -> None:
@@ -172,7 +179,7 @@ class _Run:
         try:
             self._catch_up(conversation_id, listed_at)
         except Unread as failure:
-            self._found.fails(failure)
+            self._fails(failure)
         except Failure as failure:
             match failure.slug:
                 case "busy":
@@ -181,7 +188,7 @@ class _Run:
                     registering.note_gone(self._w, conversation_id, self._healed.lacking.get(conversation_id, ()))
                     belonging.note_lost(self._w, self._custody, self._paced, conversation_id, self._account, actor="sweep")
                 case "state-corrupt" | "site-changed":
-                    self._found.fails(failure)  # that conversation's; the others are none the worse
+                    self._fails(failure)  # that conversation's; the others are none the worse
                 case _:
                     raise
         self._done.add(conversation_id)

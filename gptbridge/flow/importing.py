@@ -21,7 +21,7 @@ from gptbridge.core.errors import Failure
 from gptbridge.core.importing import Progress, Records, Row
 from gptbridge.core.listing import Listed, ListPage
 from gptbridge.core.ports import Page, World
-from gptbridge.flow import reading
+from gptbridge.flow import reading, snapshots
 
 OVERLAP = 5  # entries that a page has in common with the one before
 READS = 2000  # in one run
@@ -57,6 +57,8 @@ def bootstrap(w: World, *, heed: Heed = lambda: None) -> Imported:
             run.finish()
         except Failure as failure:
             run.breaks_off(failure)
+            assert run.found.failure is not None
+            snapshots.keep(w, page, run.found.failure)  # here, since no failure leaves the page's stack
         return run.found
 
 

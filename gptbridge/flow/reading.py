@@ -114,7 +114,10 @@ def _look(w: World, custody: Custody, op: Operation | None, conversation_id: str
                 return ReadBack(op.slug, None, op)
             conversation_id = sighting.conversation_id
             places.enter_context(w.locks.fresh_conversation(conversation_id))
-        return _read(w, custody, page, op, conversation_id, account)
+        found = _read(w, custody, page, op, conversation_id, account)
+        if found.slug == "answer-failed":
+            snapshots.tell(w, page, Failure(found.slug, "the site failed to answer"))
+        return found
 
 
 def window(w: World, places: ExitStack, heed: Callable[[], None], *, wait_s: float = 3600.0) -> Page:
