@@ -277,6 +277,36 @@ def test_a_refusal_before_the_receipt_is_not_taken_for_one_before_the_send(groun
     assert said and not any("nothing was sent" in one for one in said) and all("signed in" in one for one in said)
 
 
+@pytest.mark.parametrize("cut", [False, True])
+@pytest.mark.parametrize("known", [False, True])
+def test_two_windows_that_change_places_after_the_release(ground: Ground, cut: bool, known: bool) -> None:
+    """Case 18: what a window shows binds nothing; each operation ends with the answer to its own message id."""
+    first, second = ground.worker(), ground.worker()
+    targets = [ground.worker().send(f"begin {n}").conversation_id or "" for n in range(2)] if known else ["new", "new"]
+    if cut:
+        ground.on("connection-drops")
+
+    def swap() -> None:
+        one, other = first.seat.page, second.seat.page
+        one._session, other._session = other._session, one._session
+    second.on["released"] = swap
+    real = first.custody.released
+
+    def released(operation_id: str) -> Operation:
+        row = real(operation_id)
+        second.send("to the second", to=targets[1])  # the first one's answer is looked for when the second one is through
+        return row
+    first.custody.released = released  # type: ignore[method-assign]
+    first.send("to the first", to=targets[0])
+    for worker, words in ((first, "to the first"), (second, "to the second")):
+        op = worker.op
+        [sent] = [send for send in ground.sends if send["text"] == words]
+        assert (op.state, op.conversation_id, op.user_message_id) == ("completed", sent["conversation_id"], sent["message_id"])
+        assert worker.document()["answer"] == f"You said:\n\n> {words}"
+        assert worker.turns(op.conversation_id or "")[-1].section("prompt") == words
+    assert first.op.conversation_id != second.op.conversation_id
+
+
 # The turn in the log, from its beginning to its end
 
 

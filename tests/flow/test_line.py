@@ -104,6 +104,37 @@ def test_a_stamp_that_is_gone_and_a_clock_that_was_set(ground: Ground, clicked: 
     assert (60.0 if step < 0 else 0.0) <= b - a <= 76.0
 
 
+def test_another_that_sends_while_the_text_is_typed_is_a_gap_apart(ground: Ground, clicked: Callable[[], list[float]]) -> None:
+    """RL-01, RL-02: the gap is looked at again at the commit; the text does not wait for it in the composer."""
+    first, second = ground.worker(gap=Gap(60.0)), ground.worker(gap=Gap(60.0))
+    sent_at(ground, first)
+    sent_at(ground, second)
+
+    def other() -> None:
+        first.on.pop("paste")
+        assert second.send("from the other").state == "completed"
+    first.on["paste"] = other
+    assert first.send("from the first").state == "completed"
+    a, b = clicked()
+    assert 60.0 <= b - a <= 76.0
+    assert [first.happened.count(what) for what in ("paste", "untype", "click")] == [2, 1, 1]
+
+
+@pytest.mark.parametrize(("late", "typed"), [(9.0, 1), (10.5, 2)])
+def test_a_text_that_waited_for_its_commit_is_typed_again(ground: Ground, worker: Worker, late: float, typed: int) -> None:
+    """SM-24: 10 s after typing the page may have changed."""
+    def slow() -> None:
+        worker.on.pop("session")
+        ground.time.sleep(late)
+
+    def pasted() -> None:
+        worker.on.pop("paste")
+        worker.on["session"] = slow
+    worker.on["paste"] = pasted
+    assert worker.send("words").state == "completed"
+    assert (worker.happened.count("paste"), worker.happened.count("click"), len(ground.sends)) == (typed, 1, 1)
+
+
 def test_the_stamp_is_taken_at_the_dispatch_and_not_at_the_reply(ground: Ground, clicked: Callable[[], list[float]]) -> None:
     """RL-05, SM-10: the account is free as soon as the request is released."""
     first, second = ground.worker(gap=Gap(60.0)), ground.worker(gap=Gap(60.0))

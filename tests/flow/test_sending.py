@@ -115,7 +115,7 @@ def test_what_no_page_can_be_given_is_refused_before_any_row(ground: Ground, wor
 REFUSALS: dict[str, tuple[dict[str, Any], str]] = {
     "signed-out": ({}, "needs-human"), "challenge": ({}, "needs-human"), "throttled": ({}, "rate-limited"),
     "draft": ({"text": "somebody's words"}, "needs-human"), "work-mode": ({}, "site-changed"),
-    "truncate-composer": ({"at": 3}, "site-changed"),
+    "truncate-composer": ({"at": 3}, "site-changed"), "tool-pill": ({}, "site-changed"), "dialog": ({}, "needs-human"),
 }
 
 
@@ -133,6 +133,17 @@ def test_a_refusal_of_the_page_leaves_nothing_and_the_same_id_sends_later(ground
     ground.off(scenario)
     again = worker.send("Hello there", id=op.operation_id)
     assert (again.state, again.attempt, len(ground.sends)) == ("completed", 2, 1)
+
+
+def test_a_temporary_chat_is_refused_before_the_click(ground: Ground, worker: Worker) -> None:
+    """Case 10: what it answers is kept nowhere."""
+    def temporary(seat: Any) -> None:
+        real = seat.session._do_state
+        seat.session._do_state = lambda: {**real(), "temporary": True}
+    worker.browser.prepare = temporary
+    op = worker.send("Hello there")
+    assert (op.state, op.slug, op.claimed, ground.clicks, ground.sends) == ("rejected", "site-changed", False, 0, [])
+    assert "temporary" in worker.document()["error"]["message"] and "paste" not in worker.happened
 
 
 def test_another_account_than_the_configured_one(ground: Ground) -> None:
@@ -283,6 +294,7 @@ def test_the_account_changes_while_it_waits_in_line(ground: Ground) -> None:
     ground.time.at(30.0, lambda: ground.on("other-account"))
     op = worker.send("second words")
     assert (op.state, op.slug, len(ground.sends)) == ("rejected", "account-mismatch", 1)
+    assert (ground.clicks, op.dispatched_at, op.claimed) == (1, None, False)
 
 
 def test_queue_wait_ends_in_the_line(ground: Ground) -> None:
