@@ -315,6 +315,10 @@ Waiting, and what ends it.
       Before it leaves: 16; between click and receipt: 40; after it: 30, with
       what was said so far in the log, marked interrupted, until resume reads
       the whole.
+  The site does not give the conversation when the answer is through
+      It is asked again: after a throttle every 1 to 5 minutes until give_up
+      (then 31); for 10 minutes where it does not know it yet, 2 where it fails;
+      signed out or before a human check 15 seconds. Then 30, as above.
   The machine sleeps
       Asleep counts against no patience for an answer; when it wakes, what the
       site has by then is read. A send that slept between its last check and the
