@@ -144,7 +144,7 @@ class Custody:
             if op is None:
                 self._w.spool.drop(operation_id)
             elif op.waiting and op.epoch == self._w.owner.epoch:
-                lost = Failure("state-unwritable", "the operation could not be recorded; nothing was sent", "make room")
+                lost = _final(op, Failure("state-unwritable", "the operation could not be recorded; nothing was sent", "make room"))
                 return [self._move(op, State.REJECTED, lost.slug, **records.failure_fields(lost))]
             return []
 
@@ -252,12 +252,15 @@ class Custody:
     def fail(self, operation_id: str, failure: Failure, *, nothing_left: bool, refusal: dict[str, Any] | None = None) -> Operation:
         """The live owner gives up: queued and claimed are `rejected`; dispatched too, but only with proof, else `uncertain` (SM-18, SM-19).
 
+        With a stop on record, what has not been dispatched ends as that stop, whatever else happened to it: for ever (CR-17, ST-04).
         Raises `Refused` for a caller without the claim, or when the operation has ended already.
         """
         def decide(view: View) -> list[dict[str, Any]]:
             op = self._known(view, operation_id)
             if op.epoch != self._w.owner.epoch or op.state not in (State.QUEUED, State.CLAIMED, State.DISPATCHED):
                 raise Refused(f"{operation_id} is {op.state} and not this process's to fail")
+            if op.state is not State.DISPATCHED and op.stop_at is not None:
+                return [self._ended_by_stop(op, f"stopped, and failed: {failure.slug}")]
             durable = failure.durable or op.claimed
             if op.state is State.DISPATCHED and not nothing_left:
                 return [self._move(op, State.UNCERTAIN, failure.message)]
@@ -276,6 +279,8 @@ class Custody:
             op = self._known(view, operation_id)
             if op.epoch != self._w.owner.epoch or op.state not in (State.QUEUED, State.CLAIMED):
                 raise Refused(f"{operation_id} is {op.state}")
+            if op.stop_at is not None:
+                return [self._ended_by_stop(op, "stopped: person" if by == "person" else f"stopped: person, and {by}")]
             return [self._move(op, State.STOPPED, f"stopped: {by}", stop=by,
                                **records.failure_fields(failure, durable=failure.durable or op.claimed))]
 
@@ -288,6 +293,8 @@ class Custody:
             op = self._known(view, operation_id)
             if op.epoch != epoch or op.state not in (State.QUEUED, State.CLAIMED):
                 return []
+            if op.stop_at is not None:
+                return [self._ended_by_stop(op, "stopped, and its worker does not answer", actor="front")]
             return [records.move(op, State.STOPPED, epoch=op.epoch, actor="front", reason="its worker does not answer", stop="front",
                                  **records.failure_fields(failure, durable=op.claimed))]
 
@@ -326,7 +333,8 @@ class Custody:
                         moves.append(records.move(op, State.UNCERTAIN, epoch=op.epoch, actor="recovery", lossy=True,
                                                   reason=f"owner gone, last seen {op.state.value}, and records of its time are lost"))
                     elif op.state is State.QUEUED:
-                        gone = Failure("browser", "the process that was to send this ended before it did; nothing was sent", "run it again")
+                        gone = _final(op, Failure("browser", "the process that was to send this ended before it did; nothing was sent",
+                                                  "run it again"))
                         moves.append(records.move(op, State.REJECTED, epoch=op.epoch, actor="recovery", reason="owner gone while queued",
                                                   **records.failure_fields(gone)))
                     else:
@@ -351,6 +359,9 @@ class Custody:
         epoch = self._w.owner.epoch if actor == "worker" else op.epoch
         return records.move(op, to, epoch=epoch, actor=actor, reason=reason, **facts)
 
+    def _ended_by_stop(self, op: Operation, reason: str, *, actor: Actor = "worker") -> dict[str, Any]:
+        return self._move(op, State.STOPPED, reason, actor=actor, stop="person", **records.failure_fields(stopped()))
+
     def _note(self, operation_id: str, state: State | None, reason: str, *, actor: Actor = "worker", **facts: Any) -> Operation:
         def decide(view: View) -> list[dict[str, Any]]:
             op = self._known(view, operation_id)
@@ -374,6 +385,16 @@ class Custody:
 
 def _unsettled(op: Operation) -> bool:
     return op.state in (State.QUEUED, State.CLAIMED, State.DISPATCHED) or (op.state is State.ACCEPTED and op.stop_phase == "dispatched")
+
+
+def stopped() -> Failure:
+    """How `ops stop` ends what has not left: a decision about the request itself, so the same answer for ever."""
+    return Failure("stopped", "stopped before the message left; nothing was sent", durable=True)
+
+
+def _final(op: Operation, failure: Failure) -> Failure:
+    """Why it ends: a stop on record comes before whatever kept it from being sent, else a retry would send what a person stopped."""
+    return failure if op.stop_at is None else stopped()
 
 
 def waiting(view: View, target: str, account: str | None) -> int:
