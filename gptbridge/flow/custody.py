@@ -233,6 +233,8 @@ class Custody:
                 fields["user_message_id"] = receipt.user_message_id
             if evidence is not None:
                 fields["evidence"] = evidence
+            if op.state is State.UNCERTAIN and op.front is None:
+                fields["front"] = "gone"  # its own command ended, by force or with 40: whatever the answer is, nobody has seen it
             return [self._move(op, State.ACCEPTED, "receipt" if evidence is None else "found by its message id", actor=actor, **fields)]
 
         return self._transact(operation_id, decide)
@@ -308,7 +310,8 @@ class Custody:
 
     def recover(self) -> list[Operation]:
         """Settle the rows of dead owners, each while holding its owner's slot (CR-20): queued is rejected, claimed and dispatched are
-        uncertain, accepted stays. Run first by every command that admits, waits or dispatches. Running it twice changes nothing."""
+        uncertain, accepted stays and its answer counts as unseen. Run first by every command that admits, waits or dispatches. Running it
+        twice changes nothing."""
         w = self._w
         epochs = {op.epoch for op in w.ledger.view().unsettled() if _unsettled(op) and op.epoch != w.owner.epoch}
         if not epochs:
@@ -323,9 +326,7 @@ class Custody:
                     if op.epoch not in dead or not _unsettled(op):
                         continue
                     if op.state is State.ACCEPTED:
-                        # The stop control was pressed, and nobody saw what came of it: not pressed again (CR-18).
-                        moves.append(records.move(op, op.state, epoch=op.epoch, actor="recovery", reason="owner gone while it stopped",
-                                                  stop_phase="uncertain"))
+                        moves.append(records.move(op, op.state, epoch=op.epoch, actor="recovery", **_accepted_facts(op)))
                         continue
                     changed.append(op.operation_id)
                     if view.is_lossy(op):
@@ -384,7 +385,20 @@ class Custody:
 
 
 def _unsettled(op: Operation) -> bool:
-    return op.state in (State.QUEUED, State.CLAIMED, State.DISPATCHED) or (op.state is State.ACCEPTED and op.stop_phase == "dispatched")
+    return op.state in (State.QUEUED, State.CLAIMED, State.DISPATCHED) or (op.state is State.ACCEPTED and bool(_accepted_facts(op)))
+
+
+def _accepted_facts(op: Operation) -> dict[str, Any]:
+    """What recovery notes of an accepted one; it stays accepted (CR-10)."""
+    facts: dict[str, Any] = {}
+    if op.stop_phase == "dispatched":
+        # The stop control was pressed, and nobody saw what came of it: not pressed again (CR-18).
+        facts |= {"reason": "owner gone while it stopped", "stop_phase": "uncertain"}
+    if op.front is None and not op.ended:
+        # Whoever killed the worker may have killed its front with it, and one that lives has no answer to show: till a command has shown
+        # it, an equal request under a new id is held (design 4).
+        facts = {"reason": "owner gone before its answer was shown", **facts, "front": "gone"}
+    return facts
 
 
 def stopped() -> Failure:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from gptbridge.core.errors import Failure
 from gptbridge.core.ledger import Operation
 from gptbridge.core.pacing import Gap
-from gptbridge.flow import deciding
+from gptbridge.flow import deciding, upkeep
 from gptbridge.flow.custody import Refused
 from gptbridge.flow.sending import Sending
 from tests.flow.test_recovery import reach
@@ -340,6 +341,51 @@ def test_reading_back_shows_it_too(ground: Ground, worker: Worker, by: str) -> N
     other = ground.worker()
     other.resume(op.conversation_id) if by == "conversation" else other.resume(operation=op.operation_id)
     assert other.view.operations[op.operation_id].shown_at is not None
+    assert other.send("equal words").state == "completed"
+
+
+def ended_together(ground: Ground, worker: Worker, when: str) -> str:
+    """Front and worker killed at once (a container's end, a reboot): none of them notes anything."""
+    if when == "accepted":
+        ground.on("slow-answer", seconds=0.3)
+        worker.front.says = lambda event: end() if event["type"] == "meta" else None
+
+        def end() -> None:
+            raise Killed
+
+        with pytest.raises(Killed):
+            worker.send("equal words")
+        worker.dies()
+        ground.off("slow-answer")
+    else:
+        killed_at(worker, when, "equal words")
+    return worker.id
+
+
+def answered(desk: Worker, operation_id: str, look: Callable[[], object]) -> None:
+    """Looks until the practice site, whose clock is a real one, has answered."""
+    until = time.monotonic() + 20.0
+    look()
+    while desk.view.operations[operation_id].state != "completed":
+        assert time.monotonic() < until
+        time.sleep(0.05)
+        look()
+
+
+@pytest.mark.parametrize("swept", [False, True])
+@pytest.mark.parametrize("when", ["accepted", "released"])
+def test_an_equal_request_after_front_and_worker_were_killed_together(ground: Ground, worker: Worker, when: str, swept: bool) -> None:
+    """Case 5: a wrapper that was killed with them runs the same prompt under a new id."""
+    first = ended_together(ground, worker, when)
+    other = ground.worker()
+    if swept:
+        answered(other, first, lambda: upkeep.sweep(other.world, other.custody, offline=False))
+        ground.time.sleep(7200.0)  # an uncertain one holds an equal request for an hour
+    assert slug(other.send, "equal words") == "conflict" and len(ground.sends) == 1
+    lines = ground.ledger_lines()
+    assert other.custody.recover() == [] and ground.ledger_lines() == lines
+    answered(other, first, lambda: other.resume(operation=first))
+    assert other.view.operations[first].shown_at is not None
     assert other.send("equal words").state == "completed"
 
 
