@@ -309,15 +309,16 @@ class Custody:
     # Recovery: only the ledger is known, and the page is never touched
 
     def recover(self) -> list[Operation]:
-        """Settle the rows of dead owners, each while holding its owner's slot (CR-20): queued is rejected, claimed and dispatched are
-        uncertain, accepted stays and its answer counts as unseen. Run first by every command that admits, waits or dispatches. Running it
-        twice changes nothing."""
+        """Settle the rows of dead owners, each while holding its owner's slot or while a later owner has it (CR-20): queued is rejected,
+        claimed and dispatched are uncertain, accepted stays and its answer counts as unseen. Run first by every command that admits, waits
+        or dispatches. Running it twice changes nothing."""
         w = self._w
         epochs = {op.epoch for op in w.ledger.view().unsettled() if _unsettled(op) and op.epoch != w.owner.epoch}
         if not epochs:
             return []
         with ExitStack() as stack:
-            dead = {epoch for epoch in sorted(epochs) if stack.enter_context(w.owner.hold_dead(epoch))}
+            # A slot that has a later owner is not waited for: that one may never recover, and hold the account for as long as it lives.
+            dead = {epoch for epoch in sorted(epochs) if stack.enter_context(w.owner.hold_dead(epoch)) or w.owner.is_dead(epoch)}
             changed: list[str] = []
 
             def decide(view: View) -> list[dict[str, Any]]:
