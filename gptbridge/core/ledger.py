@@ -16,7 +16,7 @@ Pure. `fold` raises `Failure("state-corrupt")` for a newer format and `BrokenHis
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from dataclasses import fields as dataclass_fields
@@ -31,6 +31,7 @@ from gptbridge.core.snapshot import Deferred, Rows, pack, unpack, unpack_head
 
 FORMAT = "ask-gpt-ledger"
 VERSION = 1
+LOOKS = 24  # that one operation may have in the ledger before a pruning leaves it the last one
 Fields = Mapping[str, Any]
 Actor = Literal["worker", "front", "recovery", "resume", "sweep", "person"]
 
@@ -83,6 +84,7 @@ class Operation:
     front: str | None = None  # "gone": nobody has seen the answer that its worker went on for
     shown_at: str | None = None  # since then a command has shown it
     looked_at: str | None = None  # when a sweep last looked for an uncertain one
+    looks: int = 0  # records of such looks that the ledger holds
     error: dict[str, str] | None = None  # slug, message, hint
     durable: bool = False
     refusal: dict[str, Any] | None = None
@@ -276,6 +278,7 @@ def _apply(view: View, seq: int, fields: Fields, with_history: bool, fresh: set[
     for name, value in fields.items():
         if name in _COPIED:
             setattr(op, name, value)
+    op.looks += "looked_at" in fields
     if before is not to:
         stamp = f"{to.value}_at"
         if stamp in ("claimed_at", "dispatched_at", "accepted_at", "completed_at", "uncertain_at"):
@@ -369,6 +372,25 @@ def prunable(view: View, ended_before: float) -> list[str]:
     """Ids of operations whose turn ended before that time, the earliest end first. Unresolved ones are never among them (RE-03)."""
     ends = [(at, op.operation_id) for op in view.operations.values() if (at := ended_at(op)) is not None and at < ended_before]
     return [operation_id for _, operation_id in sorted(ends)]
+
+
+def is_crowded(view: View) -> bool:
+    """Whether looks for what nobody finds take room that a pruning gives back: what is unresolved is never pruned, and is looked for again
+    and again."""
+    return any(op.looks >= LOOKS for op in view.unsettled())
+
+
+def after_pruning(rows: Sequence[Fields], gone: Container[str]) -> list[dict[str, Any]]:
+    """The records that stay, in their order: none of those that are `gone`, and of the looks for an operation the last, which says all that
+    the fold takes from the earlier ones. An accepted loss stays in its place: what was admitted before it may have holes for ever."""
+    last = {str(fields["operation_id"]): number for number, fields in enumerate(rows) if _is_look(fields)}
+    return [dict(fields) for number, fields in enumerate(rows)
+            if "format" not in fields and (operation_id := fields.get("operation_id")) not in gone
+            and (not _is_look(fields) or last[str(operation_id)] == number)]
+
+
+def _is_look(fields: Fields) -> bool:
+    return _COPIED.intersection(fields) == {"looked_at"}
 
 
 def raised_floor(view: View, gone: Iterable[str]) -> float:

@@ -88,7 +88,8 @@ class LedgerFile:
             if not rows:
                 return view
             if scan.clean_size > LIMIT_BYTES and any(row.get("state") == "queued" and "attempt" in row for row in rows):
-                raise Failure("state-unwritable", f"{NAME} is over 64 MB; nothing was sent", "ask-gpt ops list: resolve what is open")
+                raise Failure("state-unwritable", f"{NAME} is over 64 MB; nothing was sent",
+                              "ask-gpt sweep: it forgets what ended more than 7 days ago\nask-gpt ops list: resolve what is open")
             at = records.rfc3339(self._host.wall())
             stamped = [{"at": at, **{key: row[key] for key in _LEADING if key in row}, "pid": self._host.pid,
                         **{key: value for key, value in row.items() if key not in _LEADING}} for row in rows]
@@ -169,7 +170,8 @@ class LedgerFile:
             return True  # a stamp that cannot be read: how far the ledger went is not known any more
 
     def prune(self, ended_before: float, limit: int) -> list[str]:
-        """Forget at most `limit` operations whose turn ended before that time (epoch seconds), oldest first; their ids.
+        """Forget at most `limit` operations whose turn ended before that time (epoch seconds), oldest first; their ids. What sweeps have
+        noted again and again of the others goes with them, or by itself where it has become much.
 
         One hold of the lock, from reading to the directory's fsync: a record that another process appends meanwhile would be lost.
         """
@@ -179,13 +181,10 @@ class LedgerFile:
             view = self._fold(scan)
             self._refuse_loss(view)
             gone = records.prunable(view, ended_before)[:limit]
-            if gone:
+            if gone or records.is_crowded(view):
                 first = {**records.first_record(view.site or self._site or "", records.rfc3339(self._host.wall())),
                          "floor": records.raised_floor(view, gone)}
-                # An accepted loss stays in its place: what was admitted before it may have holes for ever.
-                forgotten = set(gone)
-                rows = [dict(r.fields) for r in self._whole().records
-                        if r.fields.get("operation_id") not in forgotten and "format" not in r.fields]
+                rows = records.after_pruning([r.fields for r in self._whole().records], set(gone))
                 self._journal.rewrite(rows, first, expect=scan.next_seq, despite_damage=True)
                 self._fold(self._journal.read())
             return gone

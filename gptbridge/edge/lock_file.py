@@ -3,7 +3,8 @@
 Guarantees: at most one holder among all threads and processes of this machine; a holder that dies, however, frees it. Each taking is
 tested with a second descriptor, since a file system can say yes without locking. The file is never deleted (an unlinked one has two
 holders). Touches: that file, below a directory descriptor; no link is followed. Owns its content: one line of JSON about the holder, for
-people only; it decides nothing. flock only: a POSIX lock is lost when any descriptor of the file is closed.
+people; only of an owner slot its epoch decides something (edge/owner.py), so a line never names another holder than the present or the
+last one. flock only: a POSIX lock is lost when any descriptor of the file is closed.
 Fails closed: any error of flock but "taken" is `bad-config`.
 """
 
@@ -16,6 +17,7 @@ import os
 import re
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from gptbridge.core.errors import Failure
@@ -199,7 +201,9 @@ def _write(fd: int, holder: Holder) -> None:
         os.pwrite(fd, line, 0)
         os.ftruncate(fd, len(line))
     except OSError:
-        pass
+        if not holder.note:
+            with suppress(OSError):
+                os.ftruncate(fd, 0)  # an earlier owner's epoch here would have its successor, which lives, taken for dead
 
 
 def _read(fd: int) -> Holder:

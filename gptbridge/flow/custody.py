@@ -144,7 +144,7 @@ class Custody:
             if op is None:
                 self._w.spool.drop(operation_id)
             elif op.waiting and op.epoch == self._w.owner.epoch:
-                lost = Failure("state-unwritable", "the operation could not be recorded; nothing was sent", "make room")
+                lost = _final(op, Failure("state-unwritable", "the operation could not be recorded; nothing was sent", "make room"))
                 return [self._move(op, State.REJECTED, lost.slug, **records.failure_fields(lost))]
             return []
 
@@ -233,6 +233,8 @@ class Custody:
                 fields["user_message_id"] = receipt.user_message_id
             if evidence is not None:
                 fields["evidence"] = evidence
+            if op.state is State.UNCERTAIN and op.front is None:
+                fields["front"] = "gone"  # its own command ended, by force or with 40: whatever the answer is, nobody has seen it
             return [self._move(op, State.ACCEPTED, "receipt" if evidence is None else "found by its message id", actor=actor, **fields)]
 
         return self._transact(operation_id, decide)
@@ -252,12 +254,15 @@ class Custody:
     def fail(self, operation_id: str, failure: Failure, *, nothing_left: bool, refusal: dict[str, Any] | None = None) -> Operation:
         """The live owner gives up: queued and claimed are `rejected`; dispatched too, but only with proof, else `uncertain` (SM-18, SM-19).
 
+        With a stop on record, what has not been dispatched ends as that stop, whatever else happened to it: for ever (CR-17, ST-04).
         Raises `Refused` for a caller without the claim, or when the operation has ended already.
         """
         def decide(view: View) -> list[dict[str, Any]]:
             op = self._known(view, operation_id)
             if op.epoch != self._w.owner.epoch or op.state not in (State.QUEUED, State.CLAIMED, State.DISPATCHED):
                 raise Refused(f"{operation_id} is {op.state} and not this process's to fail")
+            if op.state is not State.DISPATCHED and op.stop_at is not None:
+                return [self._ended_by_stop(op, f"stopped, and failed: {failure.slug}")]
             durable = failure.durable or op.claimed
             if op.state is State.DISPATCHED and not nothing_left:
                 return [self._move(op, State.UNCERTAIN, failure.message)]
@@ -276,6 +281,8 @@ class Custody:
             op = self._known(view, operation_id)
             if op.epoch != self._w.owner.epoch or op.state not in (State.QUEUED, State.CLAIMED):
                 raise Refused(f"{operation_id} is {op.state}")
+            if op.stop_at is not None:
+                return [self._ended_by_stop(op, "stopped: person" if by == "person" else f"stopped: person, and {by}")]
             return [self._move(op, State.STOPPED, f"stopped: {by}", stop=by,
                                **records.failure_fields(failure, durable=failure.durable or op.claimed))]
 
@@ -288,6 +295,8 @@ class Custody:
             op = self._known(view, operation_id)
             if op.epoch != epoch or op.state not in (State.QUEUED, State.CLAIMED):
                 return []
+            if op.stop_at is not None:
+                return [self._ended_by_stop(op, "stopped, and its worker does not answer", actor="front")]
             return [records.move(op, State.STOPPED, epoch=op.epoch, actor="front", reason="its worker does not answer", stop="front",
                                  **records.failure_fields(failure, durable=op.claimed))]
 
@@ -300,14 +309,16 @@ class Custody:
     # Recovery: only the ledger is known, and the page is never touched
 
     def recover(self) -> list[Operation]:
-        """Settle the rows of dead owners, each while holding its owner's slot (CR-20): queued is rejected, claimed and dispatched are
-        uncertain, accepted stays. Run first by every command that admits, waits or dispatches. Running it twice changes nothing."""
+        """Settle the rows of dead owners, each while holding its owner's slot or while a later owner has it (CR-20): queued is rejected,
+        claimed and dispatched are uncertain, accepted stays and its answer counts as unseen. Run first by every command that admits, waits
+        or dispatches. Running it twice changes nothing."""
         w = self._w
         epochs = {op.epoch for op in w.ledger.view().unsettled() if _unsettled(op) and op.epoch != w.owner.epoch}
         if not epochs:
             return []
         with ExitStack() as stack:
-            dead = {epoch for epoch in sorted(epochs) if stack.enter_context(w.owner.hold_dead(epoch))}
+            # A slot that has a later owner is not waited for: that one may never recover, and hold the account for as long as it lives.
+            dead = {epoch for epoch in sorted(epochs) if stack.enter_context(w.owner.hold_dead(epoch)) or w.owner.is_dead(epoch)}
             changed: list[str] = []
 
             def decide(view: View) -> list[dict[str, Any]]:
@@ -316,9 +327,7 @@ class Custody:
                     if op.epoch not in dead or not _unsettled(op):
                         continue
                     if op.state is State.ACCEPTED:
-                        # The stop control was pressed, and nobody saw what came of it: not pressed again (CR-18).
-                        moves.append(records.move(op, op.state, epoch=op.epoch, actor="recovery", reason="owner gone while it stopped",
-                                                  stop_phase="uncertain"))
+                        moves.append(records.move(op, op.state, epoch=op.epoch, actor="recovery", **_accepted_facts(op)))
                         continue
                     changed.append(op.operation_id)
                     if view.is_lossy(op):
@@ -326,7 +335,8 @@ class Custody:
                         moves.append(records.move(op, State.UNCERTAIN, epoch=op.epoch, actor="recovery", lossy=True,
                                                   reason=f"owner gone, last seen {op.state.value}, and records of its time are lost"))
                     elif op.state is State.QUEUED:
-                        gone = Failure("browser", "the process that was to send this ended before it did; nothing was sent", "run it again")
+                        gone = _final(op, Failure("browser", "the process that was to send this ended before it did; nothing was sent",
+                                                  "run it again"))
                         moves.append(records.move(op, State.REJECTED, epoch=op.epoch, actor="recovery", reason="owner gone while queued",
                                                   **records.failure_fields(gone)))
                     else:
@@ -351,6 +361,9 @@ class Custody:
         epoch = self._w.owner.epoch if actor == "worker" else op.epoch
         return records.move(op, to, epoch=epoch, actor=actor, reason=reason, **facts)
 
+    def _ended_by_stop(self, op: Operation, reason: str, *, actor: Actor = "worker") -> dict[str, Any]:
+        return self._move(op, State.STOPPED, reason, actor=actor, stop="person", **records.failure_fields(stopped()))
+
     def _note(self, operation_id: str, state: State | None, reason: str, *, actor: Actor = "worker", **facts: Any) -> Operation:
         def decide(view: View) -> list[dict[str, Any]]:
             op = self._known(view, operation_id)
@@ -373,7 +386,30 @@ class Custody:
 
 
 def _unsettled(op: Operation) -> bool:
-    return op.state in (State.QUEUED, State.CLAIMED, State.DISPATCHED) or (op.state is State.ACCEPTED and op.stop_phase == "dispatched")
+    return op.state in (State.QUEUED, State.CLAIMED, State.DISPATCHED) or (op.state is State.ACCEPTED and bool(_accepted_facts(op)))
+
+
+def _accepted_facts(op: Operation) -> dict[str, Any]:
+    """What recovery notes of an accepted one; it stays accepted (CR-10)."""
+    facts: dict[str, Any] = {}
+    if op.stop_phase == "dispatched":
+        # The stop control was pressed, and nobody saw what came of it: not pressed again (CR-18).
+        facts |= {"reason": "owner gone while it stopped", "stop_phase": "uncertain"}
+    if op.front is None and not op.ended:
+        # Whoever killed the worker may have killed its front with it, and one that lives has no answer to show: till a command has shown
+        # it, an equal request under a new id is held (design 4).
+        facts = {"reason": "owner gone before its answer was shown", **facts, "front": "gone"}
+    return facts
+
+
+def stopped() -> Failure:
+    """How `ops stop` ends what has not left: a decision about the request itself, so the same answer for ever."""
+    return Failure("stopped", "stopped before the message left; nothing was sent", durable=True)
+
+
+def _final(op: Operation, failure: Failure) -> Failure:
+    """Why it ends: a stop on record comes before whatever kept it from being sent, else a retry would send what a person stopped."""
+    return failure if op.stop_at is None else stopped()
 
 
 def waiting(view: View, target: str, account: str | None) -> int:

@@ -15,7 +15,7 @@ from gptbridge.core.ledger import Operation, View
 from gptbridge.core.lifecycle import State
 from gptbridge.core.operation import time_of
 from gptbridge.core.ports import World
-from gptbridge.flow.custody import Custody
+from gptbridge.flow.custody import Custody, stopped
 
 POLL_S = 0.1
 CONFIRM_S = 30.0
@@ -23,10 +23,13 @@ STOPPABLE = (State.QUEUED, State.CLAIMED, State.DISPATCHED, State.ACCEPTED)
 
 
 def stop(w: World, custody: Custody, operation_id: str) -> tuple[str, Operation]:
-    """(`stopped` nothing left | `stop-pressed` | `stop-unconfirmed` | `not-running`, the row). Repeating it has no new effect (ST-13)."""
+    """(`stopped` nothing left | `stop-pressed` | `stop-unconfirmed` | `not-running`, the row). Repeating it has no new effect (ST-13).
+
+    One that has ended and that its id might still send (a job runner that runs the same command again) is stopped, too (CR-17).
+    """
     custody.recover()
     op = _known(w.ledger.view(), operation_id)
-    if not _is_live(w, op):
+    if not _is_live(w, op) and not op.admissible:
         return _said(op), op
     _request(w, lambda view: [view.operations[operation_id]])
     return _await(w, custody, operation_id, w.clock.now().boottime + CONFIRM_S)
@@ -51,11 +54,19 @@ def _request(w: World, chosen: Callable[[View], list[Operation]]) -> list[str]:
     def decide(view: View) -> list[dict[str, Any]]:
         ops = chosen(view)
         ids[:] = [op.operation_id for op in ops]
-        return [records.move(op, op.state, epoch=op.epoch, actor="person", reason="stop asked for", stop_at=at, stop_phase="pending")
-                for op in ops if op.state in STOPPABLE and not op.ended and op.stop_at is None]
+        return [records.move(op, op.state, epoch=op.epoch, actor="person", stop_at=at, **facts)
+                for op in ops if (facts := _stop_facts(op)) is not None]
 
     w.ledger.transact(decide)
     return ids
+
+
+def _stop_facts(op: Operation) -> dict[str, Any] | None:
+    if op.admissible:
+        return {"reason": "stopped after its end: its id sends nothing any more", "stop": "person", **records.failure_fields(stopped())}
+    if op.state in STOPPABLE and not op.ended and op.stop_at is None:
+        return {"reason": "stop asked for", "stop_phase": "pending"}
+    return None
 
 
 def _await(w: World, custody: Custody, operation_id: str, until: float) -> tuple[str, Operation]:
@@ -70,7 +81,7 @@ def _await(w: World, custody: Custody, operation_id: str, until: float) -> tuple
 
 
 def _said(op: Operation) -> str:
-    if op.sent == "no" and op.stop_at is not None and op.slug == "stopped":
+    if op.ended and op.sent == "no" and op.stop_at is not None:
         return "stopped"
     if op.stop_phase == "confirmed":
         return "stop-pressed"

@@ -22,6 +22,7 @@ from gptbridge.core.ports import World
 from gptbridge.flow import logged, recording, spooling
 from gptbridge.flow.custody import Custody
 
+LOOK_S = 3600.0  # between two notes that an operation was looked for
 BATCH = 128  # operations pruned in one hold of the ledger lock
 COUNTS = ("uncertain", "recovered", "reconciled", "hydrated", "interrupted", "sealed", "quarantined", "pruned", "ok")
 Heed = Callable[[], None]
@@ -164,4 +165,8 @@ def _look_once(w: World, custody: Custody) -> None:
 
 
 def note_look(w: World, custody: Custody, op: Operation, reason: str) -> None:
+    """One record an hour is enough of what is not found: the ledger would grow with every sweep. By a clock that was set back the last look
+    lies ahead, and is no age."""
+    if op.looked_at is not None and 0.0 <= w.clock.now().wall - records.epoch_seconds(op.looked_at) < LOOK_S:
+        return
     custody.note(op.operation_id, reason, actor="sweep", looked_at=records.rfc3339(w.clock.now().wall))

@@ -11,19 +11,19 @@ import hashlib
 import json
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Protocol
 
+from gptbridge.core import listing
 from gptbridge.core.conversation import Found, find_message
 from gptbridge.core.errors import Failure
-from gptbridge.core.ledger import Operation
+from gptbridge.core.ledger import Operation, epoch_seconds
 from gptbridge.core.operation import NEW
 from gptbridge.core.ports import PageFacts, World
 from gptbridge.flow.custody import Receipt
 
 READS = 10
 BEFORE_S, AFTER_S = 120.0, 600.0
-LISTED, PAGES = 28, 10  # what the page itself asks for, and how often at most
+LISTED, PAGES = listing.USUAL, 10  # entries at a time, and how often at most
 
 
 class Reader(Protocol):
@@ -89,28 +89,22 @@ def _candidates(page: Reader, op: Operation, begun: Container[str | None]) -> It
     shown = page.facts().conversation_id
     if shown is not None:
         yield shown
-    sent = _epoch(op.dispatched_at)
+    if op.dispatched_at is None:
+        return
+    sent, at = epoch_seconds(op.dispatched_at), 0
     near: list[tuple[float, str]] = []
-    for number in range(PAGES if sent is not None else 0):
-        items = page.listing(number * LISTED, LISTED).get("items") or []
-        for item in items:
-            created, ident = _epoch(item.get("create_time")), str(item.get("id"))
-            if created is None or sent is None or ident == shown or ident in begun:
+    for _ in range(PAGES):
+        try:
+            found = listing.read(page.listing(at, LISTED), asked=LISTED)
+        except ValueError:
+            break  # no list: what it would have held was not seen, which proves nothing
+        for item in found.items:
+            if item.created_at is None or item.conversation_id == shown or item.conversation_id in begun:
                 continue
-            if -BEFORE_S <= created - sent <= AFTER_S:
-                near.append((abs(created - sent), ident))
-        updated = _epoch(items[-1].get("update_time")) if items else None
-        if len(items) < LISTED or (updated is not None and sent is not None and updated < sent - BEFORE_S):
+            if -BEFORE_S <= item.created_at - sent <= AFTER_S:
+                near.append((abs(item.created_at - sent), item.conversation_id))
+        last = found.items[-1].updated_at if found.items else None
+        if found.short or not found.size or (last is not None and last < sent - BEFORE_S):
             break  # what follows was touched last before the dispatch
+        at += found.size
     yield from (ident for _, ident in sorted(near))
-
-
-def _epoch(text: Any) -> float | None:
-    """Epoch seconds of an ISO time, with or without a zone (UTC then), or of a number."""
-    if isinstance(text, int | float):
-        return float(text)
-    try:
-        at = datetime.fromisoformat(str(text).replace("Z", "+00:00"))
-    except ValueError:
-        return None
-    return (at if at.tzinfo else datetime.fromisoformat(f"{at.isoformat()}+00:00")).timestamp()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gptbridge.core import ledger
 from gptbridge.core.errors import EXITS, Failure
-from gptbridge.core.ledger import BrokenHistory, Operation, View, first_record, fold, move
+from gptbridge.core.ledger import LOOKS, BrokenHistory, Operation, View, after_pruning, first_record, fold, is_crowded, move
 from gptbridge.core.lifecycle import IllegalStep, State
 from gptbridge.core.operation import Payload
 
@@ -221,6 +221,23 @@ def test_base_and_floor_of_a_pruned_file_and_the_floor_of_an_accepted_loss() -> 
     view = fold([(100, {**first_record(SITE, AT % 0), "base": 100, "floor": 5.0}), (101, loss)])
     assert (view.base, view.floor, view.last_seq, view.operations) == (100, 9.0, 101, {})
     assert fold([(102, {**loss, "floor": 3.0})], view).floor == 9.0  # never lowered
+
+
+def test_a_pruning_leaves_the_last_look_and_whatever_else_is_known() -> None:
+    look = {"actor": "sweep", "looked_at": AT % 5}
+    journal = Journal().held().add(OP, "uncertain", actor="recovery").add(OP, "uncertain", **look)
+    journal.queued(OTHER).add(OTHER, "rejected", error={"slug": "busy", "message": "m", "hint": ""})
+    for number in range(LOOKS - 1):
+        journal.add(OP, "uncertain", **{**look, "looked_at": AT % (number % 10)})
+    journal.add(OP, "accepted", actor="sweep", evidence={"url": "u"}, **RECEIPT).add(OP, "accepted", **look)
+    journal.rows.append((journal.rows[-1][0] + 1, {"accepted_loss": True, "floor": 1.0, "at": AT % 1}))
+    assert is_crowded(journal.view) and journal.op.looks == LOOKS + 1
+    kept = after_pruning([fields for _, fields in journal.rows], {OTHER})
+    view = fold(enumerate([first_record(SITE, AT % 0), *kept], 1))
+    assert len(kept) == len(journal.rows) - 1 - 2 - LOOKS and not is_crowded(view) and list(view.operations) == [OP]
+    assert [fields for fields in kept if "accepted_loss" in fields] and view.loss_at == journal.view.loss_at
+    here, there = vars(view.operations[OP]), vars(journal.op)
+    assert {name for name in here if here[name] != there[name]} == {"seq", "looks"}
 
 
 def test_unknown_kinds_of_records_are_passed_over() -> None:

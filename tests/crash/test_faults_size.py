@@ -99,6 +99,8 @@ def judged(path: Path, time: Time, seed: Any, target: str, events: list[dict[str
         found.append(f"{len(sends)} messages, {op.state}")
     if sends and sends[0].message_id in op.message_ids() and op.state is not S.COMPLETED:
         found.append(f"known and taken, but {op.state}")
+    if op.state is S.COMPLETED:
+        process.send(TEXT, id=OPERATION, to=target)  # its answer is shown: one that nobody has seen holds an equal request
     equal = process.send(TEXT, to=target, again=op.state is S.UNCERTAIN)
     other = process.send(OTHER, to=target)
     counts = len(site.sends_of(TEXT)) - len(sends), len(site.sends_of(OTHER))

@@ -5,11 +5,13 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import resource
 import signal
 import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -486,4 +488,21 @@ def test_a_slot_with_a_later_owner_proves_the_earlier_one_dead(locks: Locks) -> 
     assert later.epoch.partition(".")[0] == dead.partition(".")[0] != mine.epoch.partition(".")[0]
     assert mine.is_dead(dead) and not mine.is_dead(later.epoch) and not mine.is_dead(mine.epoch)
     with mine.hold_dead(dead) as held:
-        assert not held  # recovery is for who holds the slot
+        assert not held
+
+
+def test_an_owner_whose_name_cannot_be_written_is_not_taken_for_dead(locks: Locks, tmp_path: Path) -> None:
+    """No room for a line, and a killed owner's epoch in the slot's file: it is no proof of the new owner's death."""
+    killed = own(locks)
+    locks.close_in_child()  # as the kernel does: the file keeps its line
+    assert killed.epoch in (tmp_path / "owner-0").read_text()
+
+    def work() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+        new = own(Locks(locks.dir_fd, locks.host))
+        other = own(Locks(locks.dir_fd, locks.host))
+        assert new.epoch.startswith("0.") and other.epoch.startswith("1.")
+        assert not other.is_dead(new.epoch)
+
+    assert status(child(work)) == 0

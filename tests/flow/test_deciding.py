@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from gptbridge.core.errors import Failure
 from gptbridge.core.ledger import Operation
 from gptbridge.core.pacing import Gap
-from gptbridge.flow import deciding
+from gptbridge.flow import deciding, upkeep
 from gptbridge.flow.custody import Refused
 from gptbridge.flow.sending import Sending
 from tests.flow.test_recovery import reach
@@ -137,12 +138,83 @@ def test_a_stop_asked_for_and_never_pressed_since_its_owner_died(ground: Ground,
 
 @pytest.mark.parametrize(("state", "after"), [("queued", "rejected"), ("held", "uncertain"), ("released", "uncertain")])
 def test_a_stop_of_what_a_dead_owner_left(ground: Ground, worker: Worker, state: str, after: str) -> None:
-    """ST-06."""
+    """ST-06; CR-17: what its id might still send is stopped for ever."""
     reach(worker, state)
     worker.dies()
     desk = ground.worker()
     word, op = stop(desk, worker.id)
-    assert (word, op.state, op.stop_at) == ("not-running", after, None)
+    assert (word, op.state, op.stop_at is not None) == ("stopped" if state == "queued" else "not-running", after, state == "queued")
+    lines = ground.ledger_lines()
+    assert stop(desk, worker.id)[0] == word and ground.ledger_lines() == lines
+    again = desk.send(id=worker.id)
+    assert (again.state, again.attempt, again.retry, ground.clicks) == (after, 1, "never", 0)
+
+
+def asked(desk: Worker, operation_id: str) -> None:
+    """The stop on record, and nobody has read it yet."""
+    deciding._request(desk.world, lambda view: [view.operations[operation_id]])
+
+
+@pytest.mark.parametrize(("state", "ends"), [("queued", ("rejected", "stopped", "no")), ("claimed", ("uncertain", "uncertain", "unknown"))])
+def test_no_retry_sends_what_was_stopped_before_its_worker_was_killed(ground: Ground, worker: Worker, state: str,
+                                                                      ends: tuple[str, str, str]) -> None:
+    """CR-17: the stop is on record, its worker had not read it."""
+    reach(worker, state)
+    desk = ground.worker()
+    asked(desk, worker.id)
+    worker.dies()
+    [row] = desk.custody.recover()
+    assert (row.state, row.slug, row.sent) == ends and not row.admissible and row.retry == "never"
+    again = desk.send(id=worker.id)
+    assert (again.state, again.attempt, ground.clicks, ground.sends) == (row.state, 1, 0, [])
+    assert stop(desk, worker.id)[0] == ("stopped" if state == "queued" else "not-running")
+
+
+@pytest.mark.parametrize("ending", ["fails", "front goes", "front leaves"])
+@pytest.mark.parametrize("state", ["queued", "claimed"])
+def test_whatever_else_ends_it_a_stop_on_record_is_final(ground: Ground, worker: Worker, state: str, ending: str) -> None:
+    """CR-17, ST-04, ST-10."""
+    reach(worker, state)
+    desk, no = ground.worker(), Failure("needs-human", "a challenge; nothing was sent", "answer it")
+    asked(desk, worker.id)
+    match ending:
+        case "fails":
+            op = worker.custody.fail(worker.id, no, nothing_left=True)
+        case "front goes":
+            op = worker.custody.stop(worker.id, "front", Failure("terminated", "stopped", "run it again"))
+        case _:
+            op = desk.custody.abandon(worker.id, worker.world.owner.epoch, no)
+    assert (op.state, op.slug, op.stop, op.sent, op.durable, op.retry) == ("stopped", "stopped", "person", "no", True, "never")
+    again = worker.send(id=worker.id)
+    assert (again.state, again.attempt, ground.clicks) == ("stopped", 1, 0) and stop(desk, worker.id)[0] == "stopped"
+
+
+def test_a_stop_that_comes_while_the_page_fails(ground: Ground, worker: Worker) -> None:
+    """CR-17: the page's no is no reason outside of the request any more."""
+    desk, seat = ground.worker(), worker.browser.seat
+
+    def fails() -> Any:
+        asked(desk, worker.id)
+        raise Failure("needs-human", "a challenge; nothing was sent", "answer it")
+
+    worker.browser.seat = fails  # type: ignore[method-assign]
+    op = worker.send()
+    worker.browser.seat = seat  # type: ignore[method-assign]
+    assert (op.state, op.slug, worker.document()["exit_code"], stop(desk, worker.id)[0]) == ("stopped", "stopped", 24, "stopped")
+    assert worker.send(id=worker.id).state == "stopped" and ground.sends == []
+
+
+def test_a_stop_between_two_attempts_of_one_id(ground: Ground, worker: Worker) -> None:
+    """CR-17: a job runner would run the same command again."""
+    ground.on("signed-out")
+    op = worker.send()
+    ground.off("signed-out")
+    assert op.admissible
+    desk = ground.worker()
+    word, op = stop(desk, worker.id)
+    assert (word, op.state, op.slug, op.retry) == ("stopped", "rejected", "stopped", "never")
+    again = worker.send(id=worker.id)
+    assert (again.slug, again.attempt, ground.sends) == ("stopped", 1, [])
 
 
 def test_a_stop_of_what_has_ended_or_was_never_there(ground: Ground, worker: Worker) -> None:
@@ -269,6 +341,51 @@ def test_reading_back_shows_it_too(ground: Ground, worker: Worker, by: str) -> N
     other = ground.worker()
     other.resume(op.conversation_id) if by == "conversation" else other.resume(operation=op.operation_id)
     assert other.view.operations[op.operation_id].shown_at is not None
+    assert other.send("equal words").state == "completed"
+
+
+def ended_together(ground: Ground, worker: Worker, when: str) -> str:
+    """Front and worker killed at once (a container's end, a reboot): none of them notes anything."""
+    if when == "accepted":
+        ground.on("slow-answer", seconds=0.3)
+        worker.front.says = lambda event: end() if event["type"] == "meta" else None
+
+        def end() -> None:
+            raise Killed
+
+        with pytest.raises(Killed):
+            worker.send("equal words")
+        worker.dies()
+        ground.off("slow-answer")
+    else:
+        killed_at(worker, when, "equal words")
+    return worker.id
+
+
+def answered(desk: Worker, operation_id: str, look: Callable[[], object]) -> None:
+    """Looks until the practice site, whose clock is a real one, has answered."""
+    until = time.monotonic() + 20.0
+    look()
+    while desk.view.operations[operation_id].state != "completed":
+        assert time.monotonic() < until
+        time.sleep(0.05)
+        look()
+
+
+@pytest.mark.parametrize("swept", [False, True])
+@pytest.mark.parametrize("when", ["accepted", "released"])
+def test_an_equal_request_after_front_and_worker_were_killed_together(ground: Ground, worker: Worker, when: str, swept: bool) -> None:
+    """Case 5: a wrapper that was killed with them runs the same prompt under a new id."""
+    first = ended_together(ground, worker, when)
+    other = ground.worker()
+    if swept:
+        answered(other, first, lambda: upkeep.sweep(other.world, other.custody, offline=False))
+        ground.time.sleep(7200.0)  # an uncertain one holds an equal request for an hour
+    assert slug(other.send, "equal words") == "conflict" and len(ground.sends) == 1
+    lines = ground.ledger_lines()
+    assert other.custody.recover() == [] and ground.ledger_lines() == lines
+    answered(other, first, lambda: other.resume(operation=first))
+    assert other.view.operations[first].shown_at is not None
     assert other.send("equal words").state == "completed"
 
 

@@ -124,6 +124,17 @@ def test_every_command_recovers_before_it_waits(ground: Ground, worker: Worker) 
     assert other.send("new words").state == "completed" and other.view.operations[worker.id].state == "uncertain"
 
 
+def test_a_claim_whose_owners_slot_has_a_later_owner_does_not_hold_the_account(ground: Ground, worker: Worker) -> None:
+    """CR-20: the later owner (an import) never recovers; that it has the slot is proof enough."""
+    reach(worker, "claimed", "old words")
+    slot = worker.world.owner.epoch.partition(".")[0]
+    worker.dies()
+    importing, other = ground.worker(), ground.worker(queue_wait=100.0)
+    assert importing.world.owner.epoch.partition(".")[0] == slot
+    op = other.send("new words")
+    assert (op.state, other.view.operations[worker.id].state) == ("completed", "uncertain")
+
+
 # Killed before each of its writes
 
 

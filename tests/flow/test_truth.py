@@ -325,6 +325,7 @@ def test_looks_complete_nothing(ground: Ground, worker: Worker) -> None:
     worker.dies()
     ground.on("json-refused", status=403)
     reader = ground.worker()
+    reader.custody.recover()
     lines = ground.ledger_lines()
     found = reader.resume(operation=op.operation_id)
     assert found.slug == "still-answering" and "read from the page" in str(found.warning)

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from gptbridge.core.errors import Failure
+from gptbridge.core.ledger import LOOKS
 from gptbridge.core.operation import KEEP_S
 from gptbridge.core.pacing import Gap
 from gptbridge.core.record import encode
+from gptbridge.edge import ledger_file
 from gptbridge.edge.home import open_home
 from gptbridge.edge.host import Host
 from gptbridge.edge.ledger_file import LedgerFile
@@ -402,6 +404,54 @@ def test_the_least_recently_tried_come_first_and_a_run_is_bounded(ground: Ground
     ground.time.sleep(1.0)
     swept(desk)
     assert all(op.looked_at is not None for op in desk.view.operations.values())
+
+
+def test_sweeps_that_find_nothing_do_not_fill_the_ledger(ground: Ground, worker: Worker) -> None:
+    """An unresolved one is never pruned: an hourly look for a year must not bring the ledger to its limit."""
+    wreck(worker, "released")
+    desk = ground.worker()
+    swept(desk)
+    lines = ground.ledger_lines()
+    for minutes in (15, 15, 15):
+        ground.time.sleep(minutes * 60.0)
+        swept(desk)
+    assert ground.ledger_lines() == lines
+    before = desk.view.operations[worker.id]
+    for _ in range(LOOKS + 6):
+        ground.time.sleep(3600.0)
+        reads = ground.site.world.reads
+        swept(desk)
+        assert ground.site.world.reads > reads  # it is looked for all the same
+        assert len(ground.ledger_lines()) < len(lines) + LOOKS
+    op, fresh = desk.view.operations[worker.id], ground.worker().view.operations[worker.id]
+    assert op.looked_at == fresh.looked_at == op.updated_at and op.looked_at != before.looked_at
+    assert (op.state, op.order < op.seq, op.dispatched_at, op.uncertain_at, op.user_message_id) == (
+        "uncertain", True, before.dispatched_at, before.uncertain_at, before.user_message_id)
+    assert not desk.world.ledger.is_damaged()  # type: ignore[attr-defined]
+
+
+def test_a_ledger_over_its_limit_takes_no_new_work_until_a_sweep_has_pruned_it(ground: Ground, worker: Worker,
+                                                                               monkeypatch: pytest.MonkeyPatch) -> None:
+    """XP-24: nothing is dropped, and what is under way goes on. (Of 64 MB it would take a quarter of a minute.)"""
+    assert ledger_file.LIMIT_BYTES == 64 * 2**20
+    monkeypatch.setattr(ledger_file, "LIMIT_BYTES", 2**16)
+    done = worker.send("old words").operation_id
+    open_ = ground.worker()
+    reach(open_, "queued", "open words")
+    while (ground.path / "home" / "ledger.jsonl").stat().st_size <= 2**16:
+        worker.custody.note(done, "x" * 2**12)
+    lines = len(ground.ledger_lines())
+    with pytest.raises(Failure) as caught:
+        worker.send("new words")
+    assert (caught.value.slug, "64 MB" in caught.value.message, "ask-gpt sweep" in caught.value.hint) == ("state-unwritable", True, True)
+    assert len(ground.ledger_lines()) == lines and worker.view.get(worker.id) is None and worker.world.spool.prompt(worker.id) is None
+    assert swept(worker, offline=True).counts["pruned"] == 0 and slug(worker.send, "new words") == "state-unwritable"
+    open_.custody.claim(open_.id, WHO, first=lambda view: True)
+    assert open_.op.state == "claimed"
+    ground.time.sleep(KEEP_S + 1.0)
+    assert swept(worker, offline=True).counts["pruned"] == 1 and open_.op.state == "claimed"
+    open_.custody.fail(open_.id, Failure("browser", "m"), nothing_left=True)
+    assert worker.send("new words").state == "completed"
 
 
 def test_a_conversation_that_cannot_be_understood_hides_no_other(ground: Ground, worker: Worker) -> None:
