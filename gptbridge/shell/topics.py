@@ -181,8 +181,9 @@ Safety.
   was sent.
 
   Give `--operation-id ULID` where a job runner may run the same command twice:
-  the same id gives the first outcome again, never a second message. A new ULID
-  is made of the present time and of chance, never by hand:
+  the same id gives the first outcome again, never a second message. What the
+  command leaves out (--model, --effort) stays as it was the first time. A new
+  ULID is made of the present time and of chance, never by hand:
 
     python3 -c 'import secrets, time
     n = int(time.time() * 1000) << 80 | secrets.randbits(80)
