@@ -228,6 +228,13 @@ def test_every_hook_says_when_it_was_seen_and_where() -> None:
         assert word in source and undated(source.replace(word, "")) != [], word
 
 
+@pytest.mark.parametrize("name", ["README.md", "gptbridge/data/SKILL.md"])
+def test_whoever_reads_is_told_that_quoted_words_are_data(name: str) -> None:
+    """SE-15."""
+    said = " ".join((ROOT / name).read_text("utf-8").split())
+    assert re.search(r"(?i)(quoted line|begin with `?>`?)[^.]*title[^.]*words[.:] (they are )?data[^.]*(never|must)[^.]*instructions", said)
+
+
 def test_names_say_what_a_module_knows() -> None:
     assert not {name for name in MODULES if Path(name).stem in NAMELESS}
     assert not {path for path in PACKAGE.rglob("*/") if path.name in NAMELESS - {"core"} and "node_modules" not in path.parts}
