@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -188,6 +189,50 @@ def test_selectors_stand_in_one_place() -> None:
     files = [PACKAGE / name for name in OURS] + [p for p in PACKAGE.rglob("*.js") if "practice" not in p.parts]
     knowing = {path.relative_to(PACKAGE).as_posix() for path in files if telling.search(path.read_text("utf-8"))}
     assert knowing <= {"edge/chatgpt.js", "edge/chatgpt.py"} and "edge/chatgpt.js" in knowing
+
+
+DATED = re.compile(r"\b20\d\d(-\d\d){0,2}\b")
+HOOK = re.compile(r"^  (?!name: )(\w+): |^const (\w+) = '/|^const (\w+) = /.*/i;")
+
+
+def hooks_of(source: str) -> dict[str, str]:
+    """Each fact about the site in chatgpt.js, with what is said beside it, or in whole lines of comment above it."""
+    table, _, rest = source.partition("const pieceLength")
+    found: dict[str, str] = {}
+    above, name = "", ""
+    for number, line in enumerate(table.splitlines(), 1):
+        comment = line.partition("//")[2]
+        if match := HOOK.match(line):
+            name = f"{number} {next(filter(None, match.groups()))}"
+            found[name] = above + comment
+        elif line.startswith("    "):
+            found[name] += comment
+        above = above + comment if line.lstrip().startswith("//") else ""
+    lines = rest.splitlines()
+    inside = re.compile(r"\[data-(?!testid)[^`]*'|'\.katex'|/language-|'/(backend|api)")
+    return found | {line: above.partition("//")[2] * above.lstrip().startswith("//") + line.partition("//")[2]
+                    for above, line in pairwise(lines) if inside.search(line)}
+
+
+def undated(source: str) -> list[str]:
+    names = "|".join(re.findall(r"`(\w+)`", source.split("const common")[0]))
+    found = hooks_of(source)
+    return [hook for hook, said in found.items() if not (DATED.search(said) and re.search(rf"\b({names})\b", said))]
+
+
+def test_every_hook_says_when_it_was_seen_and_where() -> None:
+    """SI-01."""
+    source = (PACKAGE / "edge/chatgpt.js").read_text("utf-8")
+    assert len(hooks_of(source)) > 45 and undated(source) == []
+    for word in ("2025-12 .. 2026-08", "2026-09-24", "2025-11, ", ", extensions", " (oracle #315)", ", captures", ", notes"):
+        assert word in source and undated(source.replace(word, "")) != [], word
+
+
+@pytest.mark.parametrize("name", ["README.md", "gptbridge/data/SKILL.md"])
+def test_whoever_reads_is_told_that_quoted_words_are_data(name: str) -> None:
+    """SE-15."""
+    said = " ".join((ROOT / name).read_text("utf-8").split())
+    assert re.search(r"(?i)(quoted line|begin with `?>`?)[^.]*title[^.]*words[.:] (they are )?data[^.]*(never|must)[^.]*instructions", said)
 
 
 def test_names_say_what_a_module_knows() -> None:

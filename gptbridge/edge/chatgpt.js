@@ -1,31 +1,37 @@
 // The page side of chatgpt.py: every selector and endpoint of the site stands here, with the date and source of its last sighting.
 // Runs in the page's main world through the driver; the bearer token is used here and never leaves the page.
+// Sources, all public: `oracle` is steipete/oracle with its history; `captures` are the pages kept in nuncaeslupus/ai-chat-exporter, `saved`
+// the whole one of 2025-10-03 in jsh9/chatgpt-to-markdown, `thread` the one in jtsternberg/ChatGPT-Export; `exporters` are
+// pionxzh/chatgpt-exporter, sho7650/obsidian-AI-exporter and their like; `notes` the DOM research notes of 2026-09-24 and those of chatgptcli of
+// 2026-10-01; `extensions` other browser extensions that read this page; `aria` is the standard that such pages keep to.
 // What both generations of the page have. The labels of controls are in the person's language: none of them is looked at.
 const common = {
-  // 2025-11 .. 2026-10; closed: never pressed
+  // closed: never pressed. 2025-11 .. 2026-10: exporters, oracle, notes
   thought: '[data-testid^="cot-v5"], [data-testid*="thinking"], [data-testid*="reasoning"], [class~="group/activity-header"]',
-  // 2025-11 .. 2026-07
-  busy: '[role="progressbar"], [aria-busy="true"], [data-state="uploading"], [data-state="loading"], [data-state="pending"]',
-  broken: '[data-state="failed"], [data-state="error"], [class*="text-error"]',
-  input: 'input[type="file"]',  // several, hidden; one takes documents, the others images alone (2025-11 .. 2026-09)
-  login: '[data-testid="login-button"]',  // also seen on signed-in pages (2026-06-15): a hint, never a proof
-  challenge: '#challenge-form, #challenge-running, iframe[src*="challenges.cloudflare.com"], input[id^="cf-chl-widget-"]',  // 2025-11 .. 2026-07
-  dialog: '[role="dialog"], [role="alertdialog"]',
-  toast: '[role="alert"], .toast-root, [data-testid="toast"]',  // 2025-10 .. 2026-10
+  busy: '[role="progressbar"], [aria-busy="true"], [data-state="uploading"], [data-state="loading"], [data-state="pending"]',  // 2025-11 .. 2026-07, oracle
+  broken: '[data-state="failed"], [data-state="error"], [class*="text-error"]',  // 2025-11 .. 2026-05, oracle
+  input: 'input[type="file"]',  // several, hidden; one takes documents, the others images alone (2025-11 .. 2026-09, oracle, captures)
+  login: '[data-testid="login-button"]',  // also on signed-in pages (2026-06-15, oracle #257): a hint, never a proof
+  challenge: '#challenge-form, #challenge-running, iframe[src*="challenges.cloudflare.com"], input[id^="cf-chl-widget-"]',  // 2025-11 .. 2026-07, oracle
+  dialog: '[role="dialog"], [role="alertdialog"]',  // 2025-12 .. 2026-08, oracle, aria
+  toast: '[role="alert"], .toast-root, [data-testid="toast"]',  // 2025-10 .. 2026-10, saved, oracle, extensions
   noise: 'button, .sr-only, svg, .katex-html, [data-markdown-copy="exclude"], ' +
-    '[data-testid="webpage-citation-pill"] img, [data-testid="chatgpt-citation"] img',
-  code: 'pre, [data-markdown-copy="code-block"]',  // without a pre since 2026-09, its language in a line of its own
-  picker: ['button[data-testid="model-switcher-dropdown-button"]',  // header, 2024 .. 2026-05
-    'button.__composer-pill[aria-haspopup="menu"]',  // composer, 2026-05 .. 2026-09
-    'button[aria-haspopup="menu"][data-composer-navigation-target="reasoning"]'],  // 2026-09
-  menu: '[role="menu"], [data-testid="composer-intelligence-picker-content"]',  // 2025-11; 2026-06 .. 2026-09
-  option: '[role="menuitemradio"], [role="menuitem"][data-testid^="model-switcher-"]',  // 2025-11 .. 2026-09
-  models: '[data-testid="composer-model-picker-slider-advanced-view"], [data-model-picker-view="advanced"]',  // its radios are models, without a slug (2026-08, 2026-10)
-  effortRow: '[data-model-picker-thinking-effort-row]',  // 2026-05, a model and what opens its efforts
-  efforts: '[data-model-picker-thinking-effort-action="true"]',
-  more: '[data-model-picker-view-toggle="true"]',  // what shows the models instead of the slider (2026-10)
-  slider: '[data-model-reasoning-effort-slider] [role="slider"], [data-model-picker-power-slider] [role="slider"]',  // 2026-08 .. 2026-10, its places in the order of the efforts
-  tool: 'form button[class~="__composer-pill"]:not([aria-haspopup])',  // one that is switched on (search, deep research ...), 2026-05; a menu's is the model's
+    '[data-testid="webpage-citation-pill"] img, [data-testid="chatgpt-citation"] img',  // 2025-10 .. 2026-10, saved, exporters, notes
+  code: 'pre, [data-markdown-copy="code-block"]',  // without a pre since 2026-09, its language in a line of its own (notes)
+  picker: ['button[data-testid="model-switcher-dropdown-button"]',  // header, 2024 .. 2026-05 (oracle)
+    'button.__composer-pill[aria-haspopup="menu"]',  // composer, 2026-05 .. 2026-09 (oracle)
+    'button[aria-haspopup="menu"][data-composer-navigation-target="reasoning"]'],  // 2026-09 .. 2026-10 (extensions)
+  menu: '[role="menu"], [data-testid="composer-intelligence-picker-content"]',  // 2025-11; 2026-06 .. 2026-09 (oracle)
+  option: '[role="menuitemradio"], [role="menuitem"][data-testid^="model-switcher-"]',  // 2025-11 .. 2026-09 (oracle)
+  // Its radios are models, without a slug: 2026-08 (oracle), 2026-10 (extensions).
+  models: '[data-testid="composer-model-picker-slider-advanced-view"], [data-model-picker-view="advanced"]',
+  effortRow: '[data-model-picker-thinking-effort-row]',  // a model and what opens its efforts, 2026-05 (oracle)
+  efforts: '[data-model-picker-thinking-effort-action="true"]',  // 2026-05 (oracle)
+  more: '[data-model-picker-view-toggle="true"]',  // what shows the models instead of the slider, 2026-10 (extensions)
+  // Its places in the order of the efforts: 2026-08 (oracle), 2026-10 (extensions).
+  slider: '[data-model-reasoning-effort-slider] [role="slider"], [data-model-picker-power-slider] [role="slider"]',
+  // One that is switched on (search, deep research ...), 2026-05 (oracle); a menu's is the model's.
+  tool: 'form button[class~="__composer-pill"]:not([aria-haspopup])',
 };
 // Which of them must be there: on any page of somebody who is signed in, and where a conversation is open; those that help and can be done
 // without; all others show only at times (a send control has its place only while there is text).
@@ -35,42 +41,43 @@ const useful = ['ready', 'place'];
 // What tells them apart. A page that shows neither editor, or both, is neither: nothing can be typed there.
 const generations = [{
   name: 1,
-  editor: '#prompt-textarea.ProseMirror, #prompt-textarea[contenteditable="true"]',  // 2024-09 .. 2026-09, captures of 2026-07
-  send: 'button[data-testid="send-button"]',  // 2023-11 .. 2026-09; absent while the composer is empty
-  stop: 'button[data-testid="stop-button"], button[data-testid="composer-stop-button"]',  // 2025-11 .. 2026-07
-  ready: '[data-testid="blocking-initial-modals-done"]',  // 2025-10-03 capture
-  turn: 'section[data-turn], article[data-turn], div[data-turn]',  // article until 2026-03-20, section since
-  place: '[data-turn-id-container]',  // 2026-09, one for each turn, kept while the turn is not mounted; also list roots named *-root
-  message: '[data-message-author-role][data-message-id]',  // since 2023-11
-  said: '.whitespace-pre-wrap',  // a prompt's own text, 2024-06 .. 2026-09
-  body: '.markdown',  // 2023-11 .. 2026-09
-  failed: '[data-testid*="regenerate"], .text-token-text-error',  // 2025-11
-  // 2025-12 .. 2026-07
+  editor: '#prompt-textarea.ProseMirror, #prompt-textarea[contenteditable="true"]',  // 2024-09 .. 2026-09, oracle, captures
+  send: 'button[data-testid="send-button"]',  // 2023-11 .. 2026-09, oracle, captures; absent while the composer is empty
+  stop: 'button[data-testid="stop-button"], button[data-testid="composer-stop-button"]',  // 2025-11 .. 2026-07, oracle
+  ready: '[data-testid="blocking-initial-modals-done"]',  // 2025-10-03, saved
+  turn: 'section[data-turn], article[data-turn], div[data-turn]',  // article until 2026-03-20, section since (exporters, captures)
+  place: '[data-turn-id-container]',  // 2026-07 .. 2026-09 (captures, exporters), one for each turn, kept while it is not mounted; also list roots named *-root
+  message: '[data-message-author-role][data-message-id]',  // 2023-11 .. 2026-09, oracle, captures
+  said: '.whitespace-pre-wrap',  // a prompt's own text, 2024-06 .. 2026-09, captures
+  body: '.markdown',  // 2023-11 .. 2026-09, oracle, captures
+  failed: '[data-testid*="regenerate"], .text-token-text-error',  // 2025-11, oracle
+  // 2025-12 .. 2026-07, oracle, thread
   chip: 'form [role="group"][aria-label][class*="file"], form [data-testid*="attachment"], form [data-testid*="file-chip"]',
-  mode: 'button[role="radio"]',  // Chat first, then Work, 2026-07-12
+  mode: 'button[role="radio"]',  // Chat first, then Work, 2026-07-12 (oracle #315)
 }, {
   name: 2,
-  editor: '[data-composer-markdown][contenteditable="true"][role="textbox"]',  // notes of 2026-09-24 and 2026-10-01
-  send: 'form button[type="submit"]',  // 2026-09-24; type, not label
-  // The square is the same in every language (extension sources of 2026-10); in October the test id was back in some builds.
+  editor: '[data-composer-markdown][contenteditable="true"][role="textbox"]',  // 2026-09-24 .. 2026-10-01, notes
+  send: 'form button[type="submit"]',  // 2026-09-24, notes; type, not label
+  // The square is the same in every language; in 2026-10 the test id was back in some builds (extensions).
   stop: 'form button[type="button"]:has(svg path[d^="M4.5 5.75"]), form button[data-testid="stop-button"]',
-  running: '[data-talvt-turn-state="in_progress"]',  // 2026-10
-  turn: '[data-turn-key]',  // a prompt and its answer, 2026-09
-  place: '[data-turn-key]',
-  message: '[data-chatgpt-search-unit-key][data-chatgpt-search-message-ids]',  // key `<turn>:<number>:user|assistant`, 2026-09
-  said: '[data-user-message-bubble] .whitespace-pre-wrap',  // 2026-09-29
-  rich: '[data-markdown-text-tone="user-message"]',  // a prompt with a block of code is shown as an answer is, 2026-09-29
-  body: '[data-markdown-text-style="assistant-message"]',  // 2026-09
-  failed: '[role="alert"]',  // 2026-10
-  chip: 'form [data-composer-attachments] [class~="group/composer-attachment"]',  // 2026-09-20 .. 2026-09-28
-  mode: '[role="tab"]',  // Chat first, then Work, 2026-10
-  chat: 'form[data-chatgpt-composer]',  // the editor's form; that of Work mode has another name, 2026-10
+  running: '[data-talvt-turn-state="in_progress"]',  // 2026-10, extensions
+  turn: '[data-turn-key]',  // a prompt and its answer, 2026-09-24, notes
+  place: '[data-turn-key]',  // 2026-09-24, notes
+  message: '[data-chatgpt-search-unit-key][data-chatgpt-search-message-ids]',  // key `<turn>:<number>:user|assistant`, 2026-09-24, notes
+  said: '[data-user-message-bubble] .whitespace-pre-wrap',  // 2026-09-29, extensions
+  rich: '[data-markdown-text-tone="user-message"]',  // a prompt with a block of code is shown as an answer is, 2026-09-29, extensions
+  body: '[data-markdown-text-style="assistant-message"]',  // 2026-09-24, notes
+  failed: '[role="alert"]',  // 2026-10, extensions
+  chip: 'form [data-composer-attachments] [class~="group/composer-attachment"]',  // 2026-09-20 .. 2026-09-28, extensions
+  mode: '[role="tab"]',  // Chat first, then Work, 2026-10, extensions
+  chat: 'form[data-chatgpt-composer]',  // the editor's form, 2026-09-24, notes; that of Work mode has another name (2026-10, extensions)
 }];
-const pieceLength = 2000;  // UTF-16 units of one paste
 // Words of the page, in English alone: what says more where it speaks another language is its structure.
-const locked = /(?:suspicious|unusual) activity[^]*(?:secure your account|regain access)/i;  // 2026-05-07
-const challengeTitle = /^just a moment|^attention required.*cloudflare/i;  // 2025-11 .. 2026-07
-const throttle = /^too many requests/i;  // a dialog's heading, 2026-03 .. 2026-08
+const locked = /(?:suspicious|unusual) activity[^]*(?:secure your account|regain access)/i;  // 2026-05-07, oracle
+const challengeTitle = /^just a moment|^attention required.*cloudflare/i;  // 2025-11 .. 2026-07, oracle
+const throttle = /^too many requests/i;  // a dialog's heading, 2026-03 .. 2026-08, exporters, oracle
+const sessionPath = '/api/auth/session';  // 2022-12 .. 2026-10, oracle, exporters
+const pieceLength = 2000;  // UTF-16 units of one paste
 const shown = (node) => !!node && node.getClientRects().length > 0;
 const editors = (selector) => Array.from(document.querySelectorAll(selector)).filter(shown);
 const found = (hook) => !!hook && !!document.querySelector(hook);
@@ -191,9 +198,9 @@ const escaped = (text) => text.replace(/&/g, '&amp;').replace(/</g, '&lt;').repl
 
 // What a block of code is written in: its class, or the one word in the line above it.
 function languageOf(block, code) {
-  const named = /language-([\w+#.-]+)/.exec(code.className);
+  const named = /language-([\w+#.-]+)/.exec(code.className);  // 2023 .. 2026-06, captures
   if (named) return named[1];
-  const above = block.querySelector('[data-markdown-copy="exclude"] .truncate');
+  const above = block.querySelector('[data-markdown-copy="exclude"] .truncate');  // 2026-09, notes
   return above && /^[\w+#.-]+$/.test(above.textContent.trim()) ? above.textContent.trim().toLowerCase() : '';
 }
 
@@ -212,15 +219,16 @@ function cleaned(body) {
     around.append(plain);
     block.replaceWith(around);
   }
-  for (const span of copy.querySelectorAll('[data-markdown-copy="inline-code"]')) {  // 2026-09-29
+  for (const span of copy.querySelectorAll('[data-markdown-copy="inline-code"]')) {  // 2026-09-29, extensions
     const code = document.createElement('code');
     code.textContent = span.textContent;
     span.replaceWith(code);
   }
-  for (const formula of copy.querySelectorAll('.katex')) {
-    const holder = formula.closest('[data-math-source]');  // 2026-09, without the annotation
+  for (const formula of copy.querySelectorAll('.katex')) {  // 2023 .. 2026-09, exporters
+    const holder = formula.closest('[data-math-source]');  // 2026-09, extensions: without the annotation
     const annotation = formula.querySelector('annotation[encoding="application/x-tex"]');
     const source = holder ? holder.dataset.mathSource : annotation && annotation.textContent;
+    // 2023 .. 2026-09, exporters, extensions
     const display = formula.closest('.katex-display, [data-math-display="true"]') || formula.querySelector('.katex-display');
     const [open, shut] = display ? ['\\[', '\\]'] : ['\\(', '\\)'];
     if (source) (holder || formula).replaceWith(`${open}${source}${shut}`);
@@ -245,7 +253,7 @@ function placesOf() {
 }
 
 async function sessionOf() {
-  const reply = await fetch('/api/auth/session', {credentials: 'same-origin', cache: 'no-store'});
+  const reply = await fetch(sessionPath, {credentials: 'same-origin', cache: 'no-store'});
   const type = reply.headers.get('content-type') || '';
   if (!reply.ok || !type.includes('json')) return {status: reply.status, challenge: !type.includes('json'), body: null};
   return {status: reply.status, challenge: false, body: await reply.json()};

@@ -4,7 +4,7 @@ Guarantees: nothing is pressed but by `press`, once; typed text is read back by 
 signed in" until the session was proved; nothing is solved, dodged or retried. Identity and text come from JSON, the DOM is for the
 composer and for the page's refusals. The token stays in the page. Fails towards refusal: what is not recognised is `site-changed`.
 
-Sources: public captures and endpoint notes up to 2026-10; each hook in chatgpt.js carries its date.
+Sources: public captures and endpoint notes up to 2026-10; each hook in chatgpt.js carries its date and source.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ PROGRAM = str(ROOT / "bin" / "ask-gpt")
 DEADLINE = 60.0
 NEWEST = pytest.mark.parametrize("desk", [2, 1], indirect=True, ids=["gen2", "gen1"])  # with `sample(1)`
 BOTH = pytest.mark.parametrize("desk", [1, 2], indirect=True, ids=["gen1", "gen2"])  # generations of the page
-SECRETS = (b"practice-session-token", b"practice-sentinel-", b"practice-conduit-")
+SECRETS = (b"practice-session-token", b"practice-sentinel-", b"practice-conduit-", b"@example.org")  # SE-04; the last: e-mail addresses
 
 
 def until(true: Callable[[], Any], what: str, seconds: float = 15.0) -> Any:
@@ -91,7 +91,7 @@ class Site:
         return str(self.ask("GET", "/api/auth/session")["accessToken"])
 
     def tells(self, path: Path) -> bool:
-        """Whether a file holds one of the secrets that this site gives its page."""
+        """Whether a file holds one of the secrets that this site gives its page (SE-04)."""
         try:
             data = path.read_bytes()
         except FileNotFoundError:
@@ -242,7 +242,7 @@ class Home:
         if (self.path / "browser" / "browser.json").exists() and "starting" not in self.browser() and self.chrome_lives():
             until(lambda: not self.drivers(), "the drivers to end")
             until(lambda: not self.windows(), "the windows to be closed")
-        assert not [path for path in self.files() if self.site.tells(path)], "the site's bearer is on disk"
+        assert not [path for path in self.files() if self.site.tells(path)], "a secret of the site's is on disk"
 
     def quit(self) -> None:
         """The certain end of this home's Chrome: asked first, then by its process."""
@@ -299,7 +299,7 @@ class Desk:
     def check(self) -> None:
         self.home.check()
         said = [ran.out + ran.err.encode() for ran in self._ran]
-        assert not any(secret in text for text in said for secret in self.site.secrets), "the site's bearer was shown"
+        assert not any(secret in text for text in said for secret in self.site.secrets), "a secret of the site's was shown"
         assert not [path for path in self.folder.rglob("*") if path.is_file() and self.site.tells(path)]
 
 

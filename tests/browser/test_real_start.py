@@ -51,13 +51,14 @@ def test_no_display(bare: Desk) -> None:
 
 
 def test_a_driver_of_another_version(bare: Desk, tmp_path: Path) -> None:
+    """Case 38: one message that names both, and the mend."""
     driver = tmp_path / "chromedriver"
     driver.write_text("#!/bin/sh\necho 'ChromeDriver 9.1.2.3 (0)'\n")
     driver.chmod(0o755)
     bare.home.path.mkdir(mode=0o700)
     (bare.home.path / "config.yaml").write_text(f"driver: {driver}\n")
     ran = refused(bare, 16, "version 9", str(driver))
-    assert not_started(bare) and ran.doc["error"]["message"].count("version ") == 2
+    assert not_started(bare) and ran.doc["error"]["message"].count("version ") == 2 and "driver" in ran.doc["error"]["hint"]
 
 
 def test_a_profile_in_use_and_a_dead_browser_file(bare: Desk) -> None:

@@ -97,7 +97,7 @@ def test_a_throttle_dialog_and_throttled_reads(pair: Pair) -> None:
     assert fails(pair.open().at).slug == "rate-limited"
 
 
-# What a page says for itself when it keeps somebody out; here people and the model say it (cases 16, 34).
+# What a page says for itself when it keeps somebody out; here people and the model say it.
 SAID = ("Just a moment... Attention Required! | Cloudflare. Suspicious activity detected: unusual activity. "
         "Secure your account to regain access. Too many requests. Verify you are human. Something went wrong. Answer now, Stop, Retry.")
 TITLES = ("Just a moment...", "Attention Required! | Cloudflare", "Attention required: the budget",
@@ -114,7 +114,15 @@ def talk_of(pair: Pair, title: str, number: int = 0) -> str:
     return ident
 
 
+def test_a_script_of_the_challenges_vendor_is_no_challenge(window: Window) -> None:
+    """Case 34."""
+    window.on("challenge-script")
+    assert window.at().page.facts().composer == "" and window.page.session().account_id == FIRST.account_id
+    assert window.gate.refuse(window.hold("Hello"))
+
+
 def test_what_titles_and_turns_say_is_not_said_by_the_page(pair: Pair) -> None:
+    """Case 16."""
     talks = [talk_of(pair, title, number) for number, title in enumerate(TITLES)]
     for talk in talks if pair.kind == "fake" else talks[:2]:
         window = pair.open().at(talk)
@@ -205,6 +213,17 @@ def test_the_held_request_and_the_server_have_the_very_text(window: Window, name
     assert window.gate.release(held)
     window.reply()
     assert window.sends[0]["text"] == text
+
+
+def test_the_send_control_is_there_only_while_there_is_text(window: Window) -> None:
+    """Case 12: in an empty composer another control has its place, and is never pressed."""
+    page = window.at().page
+    assert not page.files().sendable and fails(page.press).slug == "site-changed"
+    page.type("Hello")
+    assert page.files().sendable
+    page.clear()
+    assert fails(page.press).slug == "site-changed" and page.facts().composer == "" and window.sends == [] and not window.gate.notes()
+    assert window.gate.refuse(window.hold("Hello"))
 
 
 def test_a_text_of_blanks_alone_has_no_send_control(window: Window) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gptbridge.core.brought import Brought
 from gptbridge.core.errors import EXITS, PRECEDENCE, Failure
 from gptbridge.core.ledger import Operation
 from gptbridge.core.lifecycle import State
@@ -140,6 +141,24 @@ def test_next_names_the_operation(slug: str) -> None:
 def test_next_of_an_uncertain_one() -> None:
     doc = document(Outcome("send", "uncertain", None, operation(State.UNCERTAIN)))
     assert doc["next"] == [["ask-gpt", "ops", "show", OP], ["ask-gpt", "resume", OP]] and "do not resend" in doc["error"]["hint"]
+
+
+@pytest.mark.parametrize("command", ["send", "resume", "download-attachments", "show"])
+def test_next_holds_our_own_words_and_well_formed_ids_alone(command: str) -> None:
+    """SE-15: whatever the site calls the conversation, its model, its files, and whatever its answer says."""
+    hostile = "ask-gpt; rm -rf ~\n$(id)"
+    seen = set()
+    for state, slug, *_ in EVERY:
+        op = operation(state, title=hostile, site_model=hostile, account=hostile, target=CONVERSATION, kind="resume")
+        turn = block(("prompt", hostile), ("answer", hostile))
+        lost = Brought("failed", None, hostile, None, None, hostile, hostile, "file", hostile)
+        row = op if command in ("send", "resume") else None
+        doc = document(Outcome(command, slug, Failure(slug, hostile, hostile), row, turn, Conversation(hostile, CONVERSATION, hostile),
+                               files=[lost], warnings=[hostile]))
+        for argv in [*doc["next"], *([doc["resume"].split(" ")] if doc["resume"] else [])]:
+            assert argv[0] == "ask-gpt" and set(argv[1:]) <= {"resume", "ops", "show", "download-attachments", OP, CONVERSATION}, argv
+            seen.add(argv[1])
+    assert seen >= ({"resume", "ops", "download-attachments"} if command in ("send", "resume") else {"resume"})
 
 
 @pytest.mark.parametrize("state", [State.REJECTED, State.STOPPED])

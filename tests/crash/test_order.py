@@ -1,4 +1,5 @@
-"""The order of a send as the kernel sees it: what is durable before the click, and before the server gets a byte (GT-03, RL-04)."""
+"""The order of a send as the kernel sees it: what is durable before the click, and before the server gets a byte (GT-03, RL-04);
+and the turn before a word of its answer is printed (TL-13)."""
 
 from __future__ import annotations
 
@@ -42,7 +43,11 @@ def test_strace_of_one_send(place: Place) -> None:
     written: dict[str, str] = {}
     for call, path, rest in calls(trace):
         said = rest.replace("\\", "")
-        if call in ("write", "pwrite64") and path == f"{home}/ledger.jsonl":
+        if call == "write" and path.startswith(f"{home}/logs/"):
+            written[path] = "answer in log" if "You said" in said else "log"
+        elif call == "write" and "ask-gpt.result/1" in said:
+            rows.append("answer printed")
+        elif call in ("write", "pwrite64") and path == f"{home}/ledger.jsonl":
             state = re.search(r'"state":"(\w+)"', said)
             more = "+released" if '"released"' in said else "+id" if '"user_message_id"' in said else ""
             written[path] = (state[1] if state else "?") + more
@@ -66,3 +71,4 @@ def test_strace_of_one_send(place: Place) -> None:
     assert rows.count("click") == rows.count("request") == 1 and len(place.sends) == 1
     released = rows.index("fsync dispatched+released")
     assert rows.index("click") < released < rows.index("fsync accepted")
+    assert rows.index("fsync answer in log") < rows.index("answer printed") and rows.count("answer printed") == 1

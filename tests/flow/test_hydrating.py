@@ -221,7 +221,7 @@ def test_one_that_cannot_be_read_hides_no_other(ground: Ground, worker: Worker) 
 # Hints
 
 def test_turns_with_the_same_text_are_hints_and_prove_nothing(ground: Ground, worker: Worker) -> None:
-    """HY-12, HY-06: killed at the click; somebody sends the same words by hand, before and after."""
+    """HY-12, HY-06, LO-15: killed at the click; somebody sends the same words by hand, before and after."""
     [talk] = talks(worker, 1)
     ground.person("the same words", to=talk)
     ground.time.sleep(3600.0)

@@ -264,7 +264,7 @@ def test_an_operation_whose_registry_row_a_crash_left_out(ground: Ground, worker
 
 
 def test_hints_never_become_receipts(ground: Ground, worker: Worker, talk: str) -> None:
-    """HY-12, RP-02: an uncertain one without a recorded id stays so, whatever its conversation shows."""
+    """HY-12, RP-02, LO-15: an uncertain one without a recorded id stays so, whatever its conversation shows."""
     other = ground.worker()
     other.admit("second words", to=talk)
     other.custody.ready(other.id, "user-0000")
@@ -276,6 +276,28 @@ def test_hints_never_become_receipts(ground: Ground, worker: Worker, talk: str) 
     found = reader.resume(operation=other.id)
     assert found.slug == "uncertain" and reader.view.operations[other.id].state == "uncertain"
     assert prompts(reader, talk) == ["first words", "second words"] and reader.turns(talk)[1].attr("op") is None
+
+
+def test_the_log_decides_no_state(ground: Ground, worker: Worker, talk: str) -> None:
+    """TL-14: a whole turn in the log makes no uncertain operation an accepted one, and a log that is gone unmakes no completed one."""
+    done, lost = worker.op, ground.worker()
+    reach(lost, "dispatched", "second words", account=done.account or "", to=talk)
+    lost.dies()
+    block = {"kind": "turn", "at": "2026-11-29T13:00:05Z", "words": (),
+             "attrs": {"op": lost.id, "user": "68c1d2e3-0000-8000-8000-0000000000aa"}, "state": "completed",
+             "sections": [("prompt", "second words"), ("answer", "an answer")]}
+    worker.world.logs.append(talk, header={}, blocks=[block])
+    reader = ground.worker()
+    assert sweep(reader.world, reader.custody, offline=True).counts["uncertain"] == 1
+    assert reader.resume(operation=lost.id).slug == "uncertain"
+    row = reader.view.operations[lost.id]
+    assert row.state == "uncertain" and reader.turns(talk)[-1].attr("op") == lost.id
+    doc = reader.document(row)
+    assert (doc["exit_code"], doc["state"], doc["sent"], doc["retry"], doc["answer"]) == (40, "uncertain", "unknown", "never", None)
+    (ground.path / "home" / "logs" / f"{talk}.log").unlink()
+    assert sweep(reader.world, reader.custody, offline=True).failure is None
+    row = reader.view.operations[done.operation_id]
+    assert row.state == "completed" and reader.document(row)["exit_code"] == 31 and reader.resume(operation=done.operation_id).slug == "ok"
 
 
 def test_a_real_title_replaces_a_provisional_one_and_no_prompt_replaces_it(ground: Ground, worker: Worker, talk: str) -> None:

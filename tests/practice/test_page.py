@@ -278,6 +278,7 @@ def test_the_composer_has_its_hooks(page: Page) -> None:
 
 
 def test_one_slot_is_voice_send_stop(page: Page) -> None:
+    """Case 12."""
     page.open(slow_answer={"seconds": 20})
     assert page.all(VOICE) and not page.all(SEND) and not page.all(STOP)
     page.type("hello")

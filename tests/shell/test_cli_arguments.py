@@ -132,6 +132,7 @@ def test_moments_of_other_forms() -> None:
 @given(IDS, st.sampled_from(["", "/g/g-abc", "/g/g-p-0123-a-name", "/g/g-p-01/project"]),
        st.sampled_from(["", "/", "?model=x", "#m", "/?a"]))
 def test_accepted_urls(found: str, below: str, end: str) -> None:
+    """CL-05; any version nibble."""
     for host in ("https://chatgpt.com", "https://chat.openai.com", "HTTPS://ChatGPT.com"):
         assert url_conversation(f"{host}{below}/c/{found}{end}") == found
     assert url_conversation(f"http://127.0.0.1:8123{below}/c/{found}{end}") is None
@@ -145,6 +146,7 @@ def test_accepted_urls(found: str, below: str, end: str) -> None:
     f"https://chatgpt.com/c/{ID[:-1]}", f"https://chatgpt.com//c/{ID}", f"https://chatgpt.com/g/../c/{ID}/x", f"https://chatgpt.comx/c/{ID}",
     f"https://chatgpt.com\\@evil.example/c/{ID}", f"javascript://chatgpt.com/c/{ID}", f" https://chatgpt.com/c/{ID}", "https://chatgpt.com/"])
 def test_refused_urls(text: str) -> None:
+    """CL-05."""
     assert url_conversation(text, ("http://127.0.0.1:1",)) is None
 
 

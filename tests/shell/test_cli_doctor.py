@@ -99,6 +99,7 @@ def test_lines_for_people_name_what_mends_and_quiet_shows_findings_alone(seed: S
 
 
 def test_a_driver_of_another_version(seed: Seed) -> None:
+    """Case 38."""
     _program(Path(seed.env["ASKGPT_BROWSER"]).parent / "chromedriver", "155.0.1.2")
     found = checks(seed, 3)
     assert set(found) == {"driver"} and found["driver"]["mend"]
