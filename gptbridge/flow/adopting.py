@@ -66,8 +66,8 @@ def adopt(w: World, conversation_id: str, *, heed: Heed = lambda: None) -> Singl
         return records.rows({} if old is None else {conversation_id: old}, [item], account, w.settings.site, origin)
 
     w.registry.transact(decide)
-    seen = tuple(op.operation_id for op in view.uncertain()
-                 if op.kind == NEW and any(find_message(document, message) is not None for message in op.message_ids()))
+    seen = tuple(op.operation_id for op in view.uncertain() if op.target in (NEW, conversation_id)
+                 and any(find_message(document, message) is not None for message in op.message_ids()))
     known = w.registry.get(conversation_id)
     assert known is not None
     return Single(known, new, seen)

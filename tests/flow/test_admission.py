@@ -170,6 +170,15 @@ def test_the_33rd_is_refused_for_ever_with_its_own_code(ground: Ground, worker: 
     assert third.send("one more after that").state == "completed" and len(ground.sends) == 1
 
 
+def test_other_accounts_have_lines_of_their_own(ground: Ground, worker: Worker) -> None:
+    """AD-25: for new conversations 32 wait for each account."""
+    for n in range(WAITING):
+        worker.admit(f"words {n}", account="user-0000")
+    second = ground.worker()
+    assert second.admit("for another account", account="user-0001").state == "queued"
+    assert second.admit("for the same one", account="user-0000").state == "rejected"
+
+
 def test_other_conversations_have_lines_of_their_own(ground: Ground, worker: Worker) -> None:
     first = worker.send("first")
     for n in range(WAITING):

@@ -15,6 +15,7 @@ from gptbridge.practice import samples
 from gptbridge.practice import world as site
 from gptbridge.practice.world import FIRST, SECOND
 from tests.flow.test_deciding import killed_at, slug
+from tests.flow.test_recovery import reach
 from tests.flow.test_upkeep import arrived
 from tests.flow.world import Ground, Worker
 
@@ -160,6 +161,19 @@ def test_the_conversation_of_an_uncertain_operation(ground: Ground, worker: Work
     assert (found.new, found.conversation.origin, found.operations) == (True, "imported", (worker.id,))
     assert desk.view.operations[worker.id].state == "uncertain", "an import changes no operation"
     assert desk.resume(talk).slug == "ok" and desk.view.operations[worker.id].state == "completed" and len(ground.sends) == 1
+
+
+@pytest.mark.parametrize("target", [TALK, "68c1d2e3-0000-8000-8000-00000000aaaa"])
+def test_an_uncertain_message_to_a_known_conversation(ground: Ground, worker: Worker, target: str) -> None:
+    """RG-19: it is told of the conversation that it was for, and of no other that shows the same id (a branch of it)."""
+    data = elsewhere(ground)
+    message = next(key for key, node in data["mapping"].items() if (node["message"] or {}).get("author", {}).get("role") == "user")
+    reach(worker, "dispatched", to=target)
+    worker.custody.held(worker.id, message, None)
+    worker.dies()
+    desk = ground.worker()
+    desk.custody.recover()
+    assert adopt(desk.world, TALK).operations == ((worker.id,) if target == TALK else ())
 
 
 def test_a_damaged_registry_is_left_alone(ground: Ground, worker: Worker) -> None:

@@ -101,6 +101,44 @@ def test_a_page_without_a_stop_control_confirms_nothing(ground: Ground, worker: 
     assert stop(desk, worker.id)[0] == "stop-unconfirmed"
 
 
+def test_a_stop_that_the_site_does_not_confirm(ground: Ground, worker: Worker) -> None:
+    """ST-07, ST-08: pressed, and 15 s later the site has not said that it stopped."""
+    ground.on("slow-answer", seconds=0.5)
+    desk, pressed = ground.worker(), list[float]()
+
+    def press() -> bool:
+        pressed.append(ground.time.boottime)
+        ground.time.sleep(16.0)
+        return True
+
+    def ask(event: Any) -> None:
+        if event["type"] == "meta":
+            worker.seat.page.stop = press  # type: ignore[method-assign]
+            asked(desk, worker.id)
+
+    worker.front.says = ask
+    op = worker.send()
+    assert (op.state, op.stop_phase, op.sent, len(pressed)) == ("completed", "uncertain", "yes", 1)
+    assert stop(desk, worker.id)[0] == "stop-unconfirmed"
+
+
+def test_a_second_stop_presses_no_second_time(ground: Ground, worker: Worker) -> None:
+    """ST-09, ST-13: also between the press and the site's word."""
+    ground.on("slow-answer", seconds=30.0)
+    desk = ground.worker()
+    worker.front.says = lambda event: asked(desk, worker.id) if event["type"] == "meta" else None
+    lines: list[int] = []
+
+    def ask_again() -> None:
+        lines.append(len(ground.ledger_lines()))
+        asked(desk, worker.id)
+        lines.append(len(ground.ledger_lines()))
+
+    worker.on["halt"] = ask_again
+    op = worker.send("practice:slow and long")
+    assert (op.turn, op.stop_phase, worker.happened.count("halt")) == ("stopped", "confirmed", 1) and lines[0] == lines[1]
+
+
 def test_a_crash_between_the_press_and_its_result(ground: Ground, worker: Worker) -> None:
     """CR-18: uncertain, and not pressed again by whoever comes later."""
     ground.on("slow-answer", seconds=1.0)
@@ -301,6 +339,21 @@ def test_settled_in_another_conversation_than_its_own(ground: Ground, worker: Wo
     desk = ground.worker()
     assert slug(deciding.resolve, desk.world, desk.custody, worker.id, sent=True, because="x", conversation_id=OTHER) == "conflict"
     assert deciding.resolve(desk.world, desk.custody, worker.id, sent=True, because="x").conversation_id == TALK
+
+
+def test_a_person_cannot_give_one_message_to_two_operations(ground: Ground, worker: Worker) -> None:
+    """RP-03: refused, and the ledger stays one that can be read."""
+    first = worker.send("first words")
+    reach(worker, "dispatched", "second words")
+    worker.custody.held(worker.id, (first.user_message_id or "").upper(), None)
+    worker.dies()
+    desk = ground.worker()
+    desk.custody.recover()
+    lines = ground.ledger_lines()
+    said = slug(deciding.resolve, desk.world, desk.custody, worker.id, sent=True, because="x", conversation_id=first.conversation_id)
+    assert said == "conflict"
+    assert ground.ledger_lines() == lines and ground.worker().view.operations[worker.id].state == "uncertain"
+    assert deciding.resolve(desk.world, desk.custody, worker.id, sent=True, because="x", conversation_id=TALK).state == "accepted"
 
 
 def test_an_answer_is_read_after_a_person_said_that_it_was_sent(ground: Ground, worker: Worker) -> None:

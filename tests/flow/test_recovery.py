@@ -19,7 +19,7 @@ from gptbridge.core.transcript import Block
 from gptbridge.edge.disk import Disk
 from gptbridge.flow.reporting import outcome_of
 from gptbridge.practice.world import Conversation
-from tests.edge.crashing import Killer, Tap, child, status
+from tests.edge.crashing import Killer, Quick, Tap, child, status
 from tests.flow.world import Ground, Machine, Worker
 
 WHO = "user-0000"
@@ -133,6 +133,27 @@ def test_a_claim_whose_owners_slot_has_a_later_owner_does_not_hold_the_account(g
     assert importing.world.owner.epoch.partition(".")[0] == slot
     op = other.send("new words")
     assert (op.state, other.view.operations[worker.id].state) == ("completed", "uncertain")
+
+
+class NoRelease(Quick):
+    """The note that the request is gone does not get onto the disk, once."""
+
+    failed = 0
+
+    def write(self, fd: int, data: bytes) -> int:
+        if b'"request":"released"' in data and not self.failed:
+            self.failed = 1
+            raise OSError(errno.EIO, "Input/output error")
+        return super().write(fd, data)
+
+
+def test_a_release_that_cannot_be_noted_is_noted_behind_a_reopened_ledger(ground: Ground) -> None:
+    """The request is gone; without the note it would seem in flight, and hold the account, for as long as its answer takes."""
+    disk = NoRelease()
+    worker, seen = ground.worker(disk=disk), list[bool]()
+    worker.front.says = lambda event: seen.append(worker.op.in_flight) if event["type"] == "meta" else None
+    op = worker.send()
+    assert (disk.failed, op.state, op.request, len(ground.sends)) == (1, "completed", "released", 1) and seen == [False]
 
 
 # Killed before each of its writes

@@ -18,10 +18,12 @@ from gptbridge.edge import ledger_file
 from gptbridge.edge.home import open_home
 from gptbridge.edge.host import Host
 from gptbridge.edge.ledger_file import LedgerFile
+from gptbridge.flow.custody import Receipt
 from gptbridge.flow.hydrating import READS, SPARED
 from gptbridge.flow.upkeep import Swept, summary, sweep
 from gptbridge.practice.world import FIRST, Conversation
 from tests.edge.crashing import Quick, child, status
+from tests.flow.test_answering import abandoned
 from tests.flow.test_deciding import Killed, killed_at, slug
 from tests.flow.test_recovery import reach
 from tests.flow.world import Ground, Worker
@@ -102,6 +104,21 @@ def test_the_texts_go_with_their_operations(ground: Ground, worker: Worker) -> N
     kept = [worker.world.spool.prompt(i) for i in (done, unlogged.operation_id, never)]
     assert kept == [None, b"unlogged", None]
     assert (ground.path / "home" / "logs").is_dir() and worker.turns(next(iter(worker.world.logs.names())))  # RE-13
+
+
+@pytest.mark.parametrize("end", ["completed", "failed"])
+def test_what_is_kept_counts_from_the_end_of_the_turn(ground: Ground, worker: Worker, end: str) -> None:
+    """RE-01, RE-02: neither from its dispatch nor from what was noted since."""
+    reach(worker, "released", account=WHO)
+    worker.custody.accept(worker.id, Receipt("68c1d2e3-0000-8000-8000-000000000001", f"message-{worker.id}", "turn"))
+    ground.time.sleep(10 * DAY)
+    worker.custody.complete(worker.id) if end == "completed" else worker.custody.end_turn(worker.id, "failed", "a test")
+    assert swept(worker, offline=True).counts["pruned"] == 0
+    ground.time.sleep(KEEP_S - 60.0)
+    worker.custody.note(worker.id, "its answer was shown", shown_at="2026-11-29T13:00:00.000Z")
+    assert swept(worker, offline=True).counts["pruned"] == 0
+    ground.time.sleep(61.0)
+    assert swept(worker, offline=True).counts["pruned"] == 1
 
 
 def test_an_id_that_lay_ahead_never_runs_again(ground: Ground, worker: Worker) -> None:
@@ -361,6 +378,40 @@ def test_offline_opens_no_browser(ground: Ground, worker: Worker) -> None:
     assert counted(found) == {"recovered": 1, "uncertain": 1} and desk.browser.seats == []
     assert summary(found) == "sweep: 1 uncertain (oldest 0s), 0 hydrated, 0 interrupted, 0 ok, 1 recovered"
     assert desk.view.operations[worker.id].looked_at is None  # nobody has looked at the site
+
+
+def test_an_equal_request_is_held_until_a_sweep_has_looked(ground: Ground, worker: Worker) -> None:
+    """Design 4: however long ago it turned uncertain."""
+    wreck(worker, "claimed")
+    desk = ground.worker()
+    desk.custody.recover()
+    ground.time.sleep(2 * DAY)
+    assert slug(desk.send, "Hello") == "conflict" and desk.browser.seats == []
+    swept(desk)
+    assert desk.send("Hello").state == "completed"
+
+
+def test_another_account_cannot_say_that_a_conversation_is_lost(ground: Ground, worker: Worker) -> None:
+    """CR-16: the account is asked once more, behind the answer that it is not there."""
+    op = abandoned(ground, worker)
+    ground.time.sleep(3600.0)
+    desk = ground.worker()
+    desk.browser.prepare = lambda seat: answers_as_another(ground, seat)
+    assert slug(desk.resume, op.conversation_id) == "unknown-conversation" and desk.view.operations[op.operation_id].turn is None
+    ground.off("other-account")
+    desk.browser.prepare = lambda seat: None
+    assert slug(desk.resume, op.conversation_id) == "unknown-conversation" and desk.view.operations[op.operation_id].turn == "lost"
+
+
+def answers_as_another(ground: Ground, seat: Any) -> None:
+    """The page changes its account just before it is asked for a conversation."""
+    fetch = seat.page.conversation
+
+    def fetched(conversation_id: str) -> Any:
+        ground.on("other-account")
+        return fetch(conversation_id)
+
+    seat.page.conversation = fetched
 
 
 @pytest.mark.parametrize(("scenario", "no"), [("signed-out", "needs-human"), ("throttled", "rate-limited"), ("challenge", "needs-human")])
