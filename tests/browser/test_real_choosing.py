@@ -17,7 +17,9 @@ def test_flags_and_configuration_choose_what_the_site_gets(desk: Desk) -> None:
     talk, operation = str(first.doc["conversation_id"]), str(first.doc["operation_id"])
     again = desk.json("send", "with the defaults", "--model", "gpt-5-5-thinking", "--effort", "extended", "--operation-id", operation)
     assert (again.code, again.doc["answer"]) == (0, first.doc["answer"])  # omitted is the default, said or not
-    other = desk.json("send", "with the defaults", "--operation-id", operation)
+    omitted = desk.json("send", "with the defaults", "--operation-id", operation)
+    assert (omitted.code, omitted.doc["answer"]) == (0, first.doc["answer"])  # the default of its admission, whatever today's is
+    other = desk.json("send", "with the defaults", "--effort", "light", "--operation-id", operation)
     assert (other.code, other.doc["error"]["code"]) == (21, "conflict")
     second = desk.json("resume", talk, "with another one", "--model", "gpt-5-5-pro", "--effort", "", **default)
     assert second.code == 0, second
