@@ -44,9 +44,9 @@ def log_text(data: bytes, tty: bool) -> bytes:
     return exact(_safe(data.decode("utf-8", "replace"))) if tty else data
 
 
-def _safe(text: str) -> str:
+def _safe(text: str, *, multiline: bool = True) -> str:
     """`visible`, but for text that may hold visible escapes already: those stay."""
-    return MARK.join(visible(part, multiline=True) for part in text.split(MARK))
+    return MARK.join(visible(part, multiline=multiline) for part in text.split(MARK))
 
 
 def exact(text: str) -> bytes:
@@ -115,12 +115,13 @@ class Terminal:
         if not self.quiet:
             self.say(text)
 
-    def say(self, text: str) -> None:
-        """A line on standard error, also with `-q`."""
+    def say(self, *lines: str) -> None:
+        """Lines on standard error, also with `-q`. Programs read them (`operation:`, `saved:`, `Log:`): words of the site within one, such
+        as a notice of the page, begin no other."""
         if self.tty and _is_terminal(self._err):
             self.on_line()
         self.wipe()
-        _write(self._err, exact(_safe(text) + "\n"))
+        _write(self._err, exact("".join(_safe(line, multiline=False) + "\n" for line in lines)))
 
     def progress(self, text: str) -> None:
         """A line that the next one replaces, for a person at a terminal; nothing elsewhere, nor with `-q`."""
@@ -138,7 +139,7 @@ class Terminal:
     def error(self, error: Failure | Mapping[str, str]) -> None:
         """The one error printer: what happened and what is true now, then what to type. Takes a Failure or the document's `error`."""
         message, hint = (error.message, error.hint) if isinstance(error, Failure) else (error["message"], error["hint"])
-        self.say(f"ask-gpt: {message}" + "".join(f"\n  {line}" for line in hint.splitlines()))
+        self.say(f"ask-gpt: {message}", *(f"  {line}" for line in hint.splitlines()))
 
 
 def cells(text: str) -> int:

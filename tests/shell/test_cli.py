@@ -17,6 +17,7 @@ from gptbridge.shell import topics
 from gptbridge.shell.arguments import COMMANDS
 from gptbridge.shell.cli import main
 from gptbridge.shell.job import Job, Output
+from gptbridge.shell.terminal import Terminal
 
 from .seeding import Seed, conversation_id, ulid
 
@@ -238,6 +239,21 @@ def test_a_failure_is_one_document_and_one_message(line: Line, words: list[str])
     assert (code, out) == (found["exit_code"], "") and err.startswith(f"ask-gpt: {found['error']['message']}\n")
     assert line(*words, "-q") == (code, out, err)  # errors are never silenced
     assert not line.jobs
+
+
+def test_words_of_the_site_begin_no_line_of_standard_error() -> None:
+    """SE-06: programs read `operation:`, `saved:`, `Log:` and `resume:` there."""
+    reader, writer = os.pipe()
+    terminal = Terminal(err=writer)
+    forged = "x\nsaved: ./ask-gpt/a\r\noperation: 01KB7X00000000000000000001\u2028Log: /etc\x85resume: y\x0bz"
+    terminal.note(f"warning: {forged}")
+    terminal.say(f"failed: {forged}")
+    terminal.error(Failure("browser", forged, "one thing\nanother"))
+    os.close(writer)
+    with os.fdopen(reader, encoding="utf-8", newline="") as said:
+        lines = said.read().splitlines()
+    assert [line.split(": ")[0] for line in lines] == ["warning", "failed", "ask-gpt", "  one thing", "  another"]
+    assert lines[0].startswith("warning: x\u241bA;saved: ./ask-gpt/a\u241bD;\u241bA;operation")
 
 
 def test_json_is_found_wherever_it_stands(line: Line) -> None:
