@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import errno
 import os
-import select
 import stat
 from collections.abc import Callable, Iterator
 
 from gptbridge.core.attachments import LARGEST
 from gptbridge.core.errors import Failure
 from gptbridge.core.escape import visible
+from gptbridge.edge.descriptors import readable
 
 _CHUNK = 1 << 20
 _WAIT_S = 0.25
@@ -54,7 +54,7 @@ class GivenFile:
         try:
             while True:
                 heed()
-                if self._stream and not select.select([self._fd], [], [], _WAIT_S)[0]:
+                if self._stream and not readable((self._fd,), _WAIT_S):
                     continue
                 chunk = os.read(self._fd, _CHUNK) if self._stream else os.pread(self._fd, _CHUNK, size)
                 if not chunk:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import signal
 import socket
 import time
@@ -23,6 +22,7 @@ from gptbridge.core.result import Outcome
 from gptbridge.core.turn import TurnState
 from gptbridge.edge.config import Config, load
 from gptbridge.edge.copies import CopyFolder
+from gptbridge.edge.descriptors import readable
 from gptbridge.edge.host import Host
 from gptbridge.flow import logged, recording
 from gptbridge.flow.reporting import outcome_of, warnings_of
@@ -120,7 +120,7 @@ class Front:
                 return ""
             if self._stands_still():
                 return "busy"
-            ready = select.select([self._sock.fileno(), self._wake], [], [], self._timeout(tick))[0]
+            ready = readable((self._sock.fileno(), self._wake), self._timeout(tick))
             if self._wake in ready:
                 os.read(self._wake, 512)
             if self._sock.fileno() in ready and not self._read():

@@ -186,9 +186,9 @@ def _write(fd: int, data: bytes) -> OSError | None:
         try:
             view = view[os.write(fd, view):]
         except BlockingIOError:  # the other end made the pipe non-blocking
-            import select
+            from gptbridge.edge.descriptors import writable
 
-            select.select([], [fd], [])
+            writable(fd)
         except OSError as why:
             return why
     return None

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import signal
 import socket
 import time
@@ -23,6 +22,7 @@ from gptbridge.core.errors import Failure
 from gptbridge.core.ports import World
 from gptbridge.edge.config import Config
 from gptbridge.edge.copies import CopyFolder
+from gptbridge.edge.descriptors import writable
 from gptbridge.shell.job import Job
 from gptbridge.shell.wiring import OpenBrowser, leave_browser, world
 
@@ -52,7 +52,7 @@ class FrontSocket:
         self.emit(event)
         until = time.monotonic() + LAST_S
         while self._unsent and not self._gone and (left := until - time.monotonic()) > 0.0:
-            select.select([], [self._sock], [], left)
+            writable(self._sock.fileno(), left)
             self._flush()
 
     def _flush(self) -> None:
