@@ -25,7 +25,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from gptbridge.core.errors import Failure
-from gptbridge.core.ports import Held, Link, Note, SentFile, Unavailable, Upload
+from gptbridge.core.page_request import Held, Note, SentFile, Upload
+from gptbridge.core.ports import Link, Unavailable
 from gptbridge.edge.chatgpt import ChatPage
 from gptbridge.edge.chatgpt_files import allowed, disposed_name, unfetched
 from tests.fake_picker import FakePicker

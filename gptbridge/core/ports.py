@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from gptbridge.core.artifacts import Artifact
 from gptbridge.core.errors import Failure
 from gptbridge.core.ledger import View
 from gptbridge.core.pacing import Gap, Now, Stamp
+from gptbridge.core.page_request import Held, Note, Upload
 from gptbridge.core.registry import Conversation
 from gptbridge.core.transcript import Log
 from gptbridge.core.turn import TurnState
@@ -446,59 +447,6 @@ class Files:
     failed: bool = False
     sendable: bool = False
     notice: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Upload:
-    """One file on its way to the site, as its own requests and the site's answers show it. announced: the site gave it an id, stored: its
-    bytes arrived, ready: the site says that it can be used, failed: `status` (HTTP, 0 = the network) and `code` (a word of the site's)."""
-
-    name: str
-    size: int
-    state: Literal["asked", "announced", "stored", "ready", "failed"] = "asked"
-    file_id: str | None = None
-    status: int | None = None
-    code: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SentFile:
-    """A file that a held request names; None where it does not say."""
-
-    file_id: str
-    name: str | None = None
-    size: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """A held send request, reduced to named fields. `user_texts` and `user_message_ids` are those of its user messages, in order."""
-
-    handle: str
-    path: str
-    action: str | None
-    user_message_ids: tuple[str, ...]
-    user_texts: tuple[str, ...]
-    other_messages: int
-    conversation_id: str | None
-    parent_message_id: str | None
-    model: str | None
-    effort: str | None
-    temporary: bool
-    account_id: str | None
-    attachments: tuple[SentFile, ...]
-    readable: bool = True
-    mode: str | None = None
-    tools: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """A send that was failed instead of released: when, where it came from, under which ids."""
-
-    kind: str
-    path: str
-    message_ids: tuple[str, ...] = ()
 
 
 class Unavailable(Exception):

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote, quote_plus, unquote_plus
 
-from gptbridge.core.ports import Held, SentFile
+from gptbridge.core.page_request import Held, SentFile
 
 DEPTH = 5  # a wrapper or two around the body is still that body
 _USER = re.compile(r'"role"\s*:\s*"user"')

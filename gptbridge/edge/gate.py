@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 from gptbridge.core import send_request
 from gptbridge.core.errors import Failure
-from gptbridge.core.ports import Held, Note, Upload
+from gptbridge.core.page_request import Held, Note, Upload
 from gptbridge.edge import guard
 from gptbridge.edge.devtools import Refused
 from gptbridge.edge.interception import Interception, Part, Realm, Step, Stopped

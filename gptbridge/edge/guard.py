@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 
 from gptbridge.core.send_request import DEPTH
-from gptbridge.edge.chatgpt import SEND_PATH, SENDING_MESSAGES_JS
+from gptbridge.edge.chatgpt_requests import SEND_PATH, SENDING_MESSAGES_JS
 
 _SOURCE = r"""
 ((secret, binding, initial, path, keep, find) => {

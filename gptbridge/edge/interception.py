@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 
 from gptbridge.core.errors import Failure
 from gptbridge.core.send_request import is_send
-from gptbridge.edge.chatgpt import ACCOUNT_HEADER, is_send_path
+from gptbridge.edge.chatgpt_requests import ACCOUNT_HEADER, is_send_path
 from gptbridge.edge.devtools import DevTools
 from gptbridge.edge.upload_watch import UploadWatch
 

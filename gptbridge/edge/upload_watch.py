@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
-from gptbridge.core.ports import Upload
-from gptbridge.edge.chatgpt import UPLOAD_ANNOUNCED, UPLOAD_PROCESSED, UPLOAD_STORED
+from gptbridge.core.page_request import Upload
+from gptbridge.edge.chatgpt_requests import UPLOAD_ANNOUNCED, UPLOAD_PROCESSED, UPLOAD_STORED
 
 _CODE = re.compile(r"[a-z][a-z0-9_.]{1,60}")
 _BAD_EVENT = re.compile(r"fail|error|reject")

@@ -21,7 +21,8 @@ from gptbridge.core.heard import Heard
 from gptbridge.core.ledger import Operation
 from gptbridge.core.lifecycle import State
 from gptbridge.core.operation import NEW
-from gptbridge.core.ports import Gate, Held, Page, World
+from gptbridge.core.page_request import Held
+from gptbridge.core.ports import Gate, Page, World
 from gptbridge.core.stream import ConversationNamed, InputMessage, MessageState, ReplyStream, SiteError, Title
 from gptbridge.flow import collecting, reconciling, recording, refusals, registering, snapshots
 from gptbridge.flow.belonging import LATE_S

@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 from gptbridge.core import attachments
 from gptbridge.core.errors import Failure
 from gptbridge.core.ledger import Operation
-from gptbridge.core.ports import Files, Gate, Page, Upload, World
+from gptbridge.core.page_request import Upload
+from gptbridge.core.ports import Files, Gate, Page, World
 from gptbridge.flow.telling import tell
 
 POLL_S = 0.25

@@ -22,7 +22,8 @@ from gptbridge.core.errors import Failure
 from gptbridge.core.ledger import Actor, Operation, View
 from gptbridge.core.lifecycle import IllegalStep, State
 from gptbridge.core.operation import NEW, Payload, check_id, encoded, is_expired, time_of
-from gptbridge.core.ports import Upload, World
+from gptbridge.core.page_request import Upload
+from gptbridge.core.ports import World
 from gptbridge.flow.telling import tell_row
 
 WAITING = 32

@@ -21,7 +21,8 @@ from gptbridge.core.ledger import Operation
 from gptbridge.core.lifecycle import State
 from gptbridge.core.operation import NEW, choice, draft_digest
 from gptbridge.core.pacing import Stamp
-from gptbridge.core.ports import Gate, Held, Page, PageFacts, Seat, SeatLock, Session, Upload, World
+from gptbridge.core.page_request import Held, Upload
+from gptbridge.core.ports import Gate, Page, PageFacts, Seat, SeatLock, Session, World
 from gptbridge.flow import burying, recording, registering, snapshots
 from gptbridge.flow.answering import Answering
 from gptbridge.flow.attaching import Attaching

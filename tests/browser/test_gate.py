@@ -18,10 +18,10 @@ from typing import Any
 import pytest
 
 from gptbridge.core.errors import Failure
-from gptbridge.core.ports import SentFile
+from gptbridge.core.page_request import SentFile
 from gptbridge.core.send_request import DEPTH, sending_part
 from gptbridge.edge import processes
-from gptbridge.edge.chatgpt import SENDING_MESSAGES_JS
+from gptbridge.edge.chatgpt_requests import SENDING_MESSAGES_JS
 from gptbridge.edge.chrome import Chrome
 from gptbridge.edge.gate import Gate
 from gptbridge.edge.sentry import Sentry

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from gptbridge.core.ports import Gate, Held, Page
+from gptbridge.core.page_request import Held
+from gptbridge.core.ports import Gate, Page
 from gptbridge.edge.host import Host
 from gptbridge.practice.server import PracticeServer
 from gptbridge.practice.world import World

@@ -11,7 +11,8 @@ import pytest
 from gptbridge.core.conversation import completed_by, find_message
 from gptbridge.core.conversation import read as read_conversation
 from gptbridge.core.errors import Failure
-from gptbridge.core.ports import Held, Unread
+from gptbridge.core.page_request import Held
+from gptbridge.core.ports import Unread
 from gptbridge.core.stream import ConversationNamed, Done, InputMessage, MessageState, ReplyStream
 from gptbridge.practice.world import FIRST, SECOND, Conversation
 from tests.contract.conftest import PAIRS, Pair, Window

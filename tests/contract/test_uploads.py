@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gptbridge.core.ports import Upload
+from gptbridge.core.page_request import Upload
 from tests.contract.conftest import Window
 from tests.contract.test_page_and_gate import until
 

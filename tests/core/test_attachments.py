@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from gptbridge.core import attachments
 from gptbridge.core.attachments import difference, matched, read_section, rows, safe_name, section, sent_names
 from gptbridge.core.operation import File, Payload
-from gptbridge.core.ports import SentFile, Upload
+from gptbridge.core.page_request import SentFile, Upload
 
 
 @pytest.mark.parametrize(("names", "sent"), [

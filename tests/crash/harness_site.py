@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from gptbridge.core.errors import Failure
-from gptbridge.core.ports import Clock, Files, Held, Note, PageFacts, SentFile, Session, Upload
+from gptbridge.core.page_request import Held, Note, SentFile, Upload
+from gptbridge.core.ports import Clock, Files, PageFacts, Session
 
 ACCOUNT = "user-0000"
 Tell = Callable[..., None]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gptbridge.edge.chatgpt import UPLOAD_ANNOUNCED, UPLOAD_PROCESSED
+from gptbridge.edge.chatgpt_requests import UPLOAD_ANNOUNCED, UPLOAD_PROCESSED
 from gptbridge.edge.upload_watch import UploadWatch
 
 SITE, BYTES = "https://chatgpt.com", "https://files.example/put/1"
