@@ -167,10 +167,8 @@ PICKERS = (
 ROWS = (*SIGNING_IN, *LIMITS, *FAILING, *AFTER, *STANDING, *DRIFT, *PICKERS)
 # Of each kind one or two: what the normal run does. The whole is `make refusals`, and under soak.
 SAMPLE = (
-    "challenge page", "sent from a worker", "an account is to be picked", "another workspace", "account locked",
-    "throttle dialog in Spanish", "cap with its time", "cap notice in German", "answer taken away by moderation",
-    "a tool wants to be allowed", "dialog over the page", "somebody's draft", "tool left switched on", "conversation deleted",
-    "files as their number", "nested messages", "send control renamed", "error in the stream, nothing stored", "picker lacks the effort")
+    "challenge page", "sent from a worker", "another workspace", "throttle dialog in Spanish", "cap with its time",
+    "answer taken away by moderation", "somebody's draft", "nested messages", "picker lacks the effort")
 
 
 def run(desk: Desk, row: Row, generation: int) -> Seen:

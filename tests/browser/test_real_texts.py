@@ -87,6 +87,7 @@ def line(chrome: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Line
         yield Line(site, ChromeBrowser(lambda: chrome, lambda: chrome, site.url, clock), tmp_path_factory.mktemp("line"))
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("name", TEXTS)
 def test_a_hostile_text_arrives_and_comes_back_as_it_is(line: Line, name: str) -> None:
     line.check(TEXTS[name])

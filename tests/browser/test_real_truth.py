@@ -16,7 +16,7 @@ from gptbridge.edge.home import open_home
 from gptbridge.edge.host import Host
 from gptbridge.edge.registry_file import RegistryFile
 from gptbridge.practice.world import FIRST
-from tests.browser.real import BOTH, Desk
+from tests.browser.real import NEWEST, Desk
 from tests.browser.test_real_send import valid
 from tests.core.documents import differences, document, joined, names
 from tests.core.site_json import Doc
@@ -105,7 +105,8 @@ def f(x):
 Last line: 1 < 2 & snake_case, $5 and $6."""
 
 
-@BOTH
+@pytest.mark.sample(1)
+@NEWEST
 def test_sixty_turns_of_which_few_are_mounted_and_the_page_where_the_json_is_refused(desk: Desk) -> None:
     ident, data = long_thread(desk)
     desk.site.scenario("json-refused", status=403)

@@ -30,6 +30,7 @@ def kill_chrome(home: Home) -> None:
     os.kill(home.browser()["pid"], signal.SIGKILL)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("end", [close_by_hand, kill_chrome])
 def test_a_window_that_goes_away_in_the_middle_of_an_answer(desk: Desk, end: Callable[[Home], None]) -> None:
     """Said at once, with what was there; the operation is never sent again, and its answer is read back later."""

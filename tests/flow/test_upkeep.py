@@ -587,6 +587,7 @@ def strange_link(path: Path) -> None:
     path.symlink_to("/etc/hostname")
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("place", ["logs/x.log", "logs/failed-x.log", "spool/{op}.prompt", "reports/x", "locks/conversation-x",
                                    "locks/owner-0", "locks/ledger", "locks/registry", "logs/{talk}.log"])
 @pytest.mark.parametrize("kind", ["link", "folder"])

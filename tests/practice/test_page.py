@@ -203,6 +203,7 @@ TEXTS = {
 }
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", TEXTS)
 def test_pasted_slice_is_exact(page: Page, name: str) -> None:
     page.open().type(TEXTS[name])

@@ -72,6 +72,7 @@ BROKEN: dict[str, tuple[Callable[[Path], object], int]] = {
 }
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize("what", BROKEN)
 def test_a_known_id_on_a_broken_home(tmp_path: Path, what: str) -> None:
     home, folder = tmp_path / "home", tmp_path / "work"

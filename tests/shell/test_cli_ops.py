@@ -164,6 +164,7 @@ def test_accept_loss_of_a_deleted_ledger_keeps_the_home_its_sites(desk: Desk) ->
     assert desk.document("send", "second")["exit_code"] == 20
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("lost", ["registry", "stamp", "ledger and stamp", "registry and ledger"])
 def test_accept_loss_is_the_way_past_every_damage(desk: Desk, lost: str) -> None:
     """RG-18, DU-13: refused with the way on, accepted with a reason, then the next send works; nothing of a damaged file is dropped."""
@@ -198,6 +199,7 @@ def test_accept_loss_is_the_way_past_every_damage(desk: Desk, lost: str) -> None
         assert desk.document("resume", talk, "third")["exit_code"] == 0
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", ["ledger.jsonl", "conversations.jsonl"])
 @pytest.mark.parametrize("kind", ["link", "folder", "pipe"])
 def test_accept_loss_moves_aside_what_is_no_file(desk: Desk, kind: str, name: str) -> None:
