@@ -148,7 +148,7 @@ def test_the_file_that_was_sent_along() -> None:
 def test_the_holder_and_the_browser() -> None:
     assert "ask-gpt send" in str(Holder.parse((SPECIMENS / "home" / "locks" / "owner-0").read_bytes()))
     running, starting = browser_files.read_id_file(SPECIMENS / "home" / "browser")
-    assert running is not None and running.headless and starting is None
+    assert running is not None and running.headless and starting == ()
 
 
 @pytest.mark.parametrize("name", RESULTS)

@@ -3,7 +3,7 @@
 Guarantees: the profile is the suite's own and 0700; the driver that runs is a private copy; `browser.json` names only what we
 started. Touches the home's `browser/` folder; runs `--version` of browser and driver. Owns the format of `browser.json`:
 `{"format": 1, "id", "port", "pid", "started", "driver", "headless", "version"}`, no token; while a start is under way only
-`format`, `port` and `starting`. Fails closed: a file that cannot be read as that names no browser.
+`format`, `port`, `starting` and `before`. Fails closed: a file that cannot be read as that names no browser.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from gptbridge.core.errors import Failure
 from gptbridge.edge import processes
 
 ID_FILE = "browser.json"
+STARTS = 20  # so many unfinished ones are remembered
 BROWSERS = ("google-chrome", "google-chrome-stable", "chromium", "chromium-browser")
 MAC_BROWSERS = ("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome", "/Applications/Chromium.app/Contents/MacOS/Chromium")
 # Where a person's own profiles live (SE-08): Chromium's documentation, "User Data Directory", read 2026-11.
@@ -50,23 +51,26 @@ class Running:
         return json.dumps({"format": 1, **asdict(self)}).encode() + b"\n"
 
 
-def read_id_file(folder: Path) -> tuple[Running | None, int | None]:
-    """(the browser that was started, or None; the port of a start that never finished, or None)."""
+def read_id_file(folder: Path) -> tuple[Running | None, tuple[int, ...]]:
+    """(the browser that was started, or None; the ports of starts that never finished, oldest first)."""
     try:
         data: Any = json.loads((folder / ID_FILE).read_bytes())
         if data["format"] != 1:
-            return None, None
+            return None, ()
         if "starting" in data:
-            return None, int(data["port"])
+            return None, (*map(int, data.get("before", ())), int(data["port"]))
         return Running(str(data["id"]), int(data["port"]), int(data["pid"]), str(data["started"]), str(data["driver"]),
-                       bool(data["headless"]), str(data["version"])), None
+                       bool(data["headless"]), str(data["version"])), ()
     except (OSError, ValueError, KeyError, TypeError):
-        return None, None
+        return None, ()
 
 
-def starting(port: int) -> bytes:
-    """What the id file says while a start is under way: a crash then leaves a browser that the next start recognises."""
-    return json.dumps({"format": 1, "port": port, "starting": True}).encode() + b"\n"
+def starting(port: int, before: tuple[int, ...] = ()) -> bytes:
+    """What the id file says while a start is under way: a crash then leaves a browser that the next start recognises.
+
+    before: the ports of earlier ones that never finished. The browser of one may come up only when the next start is under way.
+    """
+    return json.dumps({"format": 1, "port": port, "starting": True, "before": before[-STARTS:]}).encode() + b"\n"
 
 
 def find_browser(asked: str | None) -> Path:

@@ -19,7 +19,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -138,12 +138,14 @@ class Chrome:
 
         port = _free_port()
         # On disk before Chrome starts: a crash from here on leaves a browser that the next start knows as ours.
-        write(browser_files.ID_FILE, browser_files.starting(port))
+        _, before = browser_files.read_id_file(folder)
+        write(browser_files.ID_FILE, browser_files.starting(port, before))
         pid = _run_starter({
             "folder": str(folder), "driver": name, "source": str(driver) if driver else None, "major": browser_files.major(version),
-            "browser": str(browser), "profile": str(settings.profile), "port": port, "headless": settings.headless,
+            "browser": str(browser), "profile": str(settings.profile), "port": port, "asker": os.getpid(),
+            "headless": settings.headless,
             "no_sandbox": root, "flags": [*FLAGS, *settings.flags, *(["--no-sandbox"] if root else []), "about:blank"],
-        }, had_driver=driver is not None)
+        }, (*before, port), had_driver=driver is not None)
         answer = version_of(port)
         pid = _browser_process(answer, pid)
         mark = processes.started(pid)
@@ -272,7 +274,7 @@ def _make_room(profile: Path, folder: Path) -> None:
     """Settles who has the profile open: nobody, a lock left by a crash, an unfinished start of ours, or somebody else (refused)."""
     pid = browser_files.holder_of(profile)
     running, starting = browser_files.read_id_file(folder)
-    if pid is not None and starting and f"--remote-debugging-port={starting}" in " ".join(processes.command_line(pid)):
+    if pid is not None and _starts_on(pid, starting):
         # We died between starting it and writing down its id. An id that we did not write is never attached to (SE-10).
         os.kill(pid, signal.SIGTERM)
         _until(lambda: browser_files.holder_of(profile) is None, QUIT_S)
@@ -284,7 +286,14 @@ def _make_room(profile: Path, folder: Path) -> None:
     browser_files.drop_stale_lock(profile)
 
 
-def _run_starter(order: dict[str, Any], *, had_driver: bool) -> int:
+def _starts_on(pid: int, ports: Collection[int]) -> bool:
+    """Whether that browser was started by us, on one of these ports."""
+    line = f" {' '.join(processes.command_line(pid))} "
+    return any(f" --remote-debugging-port={port} " in line for port in ports)
+
+
+def _run_starter(order: dict[str, Any], ports: Collection[int], *, had_driver: bool) -> int:
+    """The browser's process id. `ports`: of this start, and of those before it that never finished."""
     package = Path(__file__).resolve().parents[2]
     paths = os.pathsep.join(filter(None, (str(package), os.environ.get("PYTHONPATH"))))
     starter = subprocess.Popen([sys.executable, "-m", "gptbridge.edge.browser_start"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -302,7 +311,7 @@ def _run_starter(order: dict[str, Any], *, had_driver: bool) -> int:
         return int(answer["pid"])
     # What was started and cannot be used must not hold the profile.
     pid = browser_files.holder_of(Path(order["profile"]))
-    if pid is not None and f"--remote-debugging-port={order['port']}" in " ".join(processes.command_line(pid)):
+    if pid is not None and _starts_on(pid, ports):
         os.kill(pid, signal.SIGTERM)
     error = answer.get("error", "it ended without a word")
     copied = (Path(order["folder"]) / order["driver"]).exists()

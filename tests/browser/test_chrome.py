@@ -186,7 +186,8 @@ def test_a_crash_is_followed_by_a_new_start(tmp_path: Path) -> None:
     second = start(folder)
     try:
         assert second.started and second.running.id != first.running.id and second.lives and Chrome.runs(folder)
-        writer(folder)("browser.json", browser_files.starting(second.running.port))
+        # Its browser came up late: another start was under way by then, which was not finished either.
+        writer(folder)("browser.json", browser_files.starting(free_port(), (second.running.port,)))
         third = start(folder)
     except BaseException:
         second.quit()
@@ -324,7 +325,7 @@ def test_a_killed_starter_takes_its_driver_along(tmp_path: Path) -> None:
     chrome.write_text("#!/bin/sh\nexec sleep 50\n")
     chrome.chmod(0o755)
     order = {"folder": str(tmp_path), "driver": "copy", "source": str(driver), "major": 156, "browser": str(chrome), "headless": True,
-             "profile": str(tmp_path / "profile"), "port": free_port(), "no_sandbox": False, "flags": []}
+             "profile": str(tmp_path / "profile"), "port": free_port(), "asker": os.getpid(), "no_sandbox": False, "flags": []}
     starter = subprocess.Popen([sys.executable, "-m", "gptbridge.edge.browser_start"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                cwd=ROOT, start_new_session=True, text=True)
     assert starter.stdin is not None and starter.stdout is not None
@@ -348,7 +349,7 @@ def test_the_sandbox_goes_only_when_told(tmp_path: Path, without: bool) -> None:
     chrome.chmod(0o755)
     driver = program(tmp_path / "chromedriver", "ChromeDriver 156.0.1.2")
     order = {"folder": str(tmp_path), "driver": "copy", "source": str(driver), "major": 156, "browser": str(chrome), "headless": True,
-             "profile": str(tmp_path / "profile"), "port": free_port(), "no_sandbox": without,
+             "profile": str(tmp_path / "profile"), "port": free_port(), "asker": os.getpid(), "no_sandbox": without,
              "flags": ["--disable-quic", *(["--no-sandbox"] if without else [])]}
     said = subprocess.run([sys.executable, "-m", "gptbridge.edge.browser_start"], input=json.dumps(order), cwd=ROOT, capture_output=True,
                           text=True, timeout=50, check=True)
@@ -356,6 +357,19 @@ def test_the_sandbox_goes_only_when_told(tmp_path: Path, without: bool) -> None:
     arguments = (tmp_path / "arguments").read_text().split()
     assert ("--no-sandbox" in arguments) is without
     assert "--disable-quic" in arguments and not any("allow-origins" in argument for argument in arguments)
+
+
+def test_a_starter_that_nobody_waits_for_starts_no_browser(tmp_path: Path) -> None:
+    """Its command was killed: the next one may be starting a browser by now, and two cannot have the profile."""
+    chrome = tmp_path / "chrome"
+    chrome.write_text(f"#!/bin/sh\n: > {tmp_path}/began\n")
+    chrome.chmod(0o755)
+    driver = program(tmp_path / "chromedriver", "ChromeDriver 156.0.1.2")
+    order = {"folder": str(tmp_path), "driver": "copy", "source": str(driver), "major": 156, "browser": str(chrome), "headless": True,
+             "profile": str(tmp_path / "profile"), "port": free_port(), "asker": 1, "no_sandbox": False, "flags": []}
+    said = subprocess.run([sys.executable, "-m", "gptbridge.edge.browser_start"], input=json.dumps(order), cwd=ROOT, capture_output=True,
+                          text=True, timeout=50, check=True)
+    assert "is gone" in json.loads(said.stdout)["error"] and not (tmp_path / "began").exists()
 
 
 def test_a_browser_that_ends_at_once(tmp_path: Path) -> None:
