@@ -143,8 +143,8 @@ class Chrome:
         pid = _run_starter({
             "folder": str(folder), "driver": name, "source": str(driver) if driver else None, "major": browser_files.major(version),
             "browser": str(browser), "profile": str(settings.profile), "port": port, "asker": os.getpid(),
-            "headless": settings.headless,
-            "no_sandbox": root, "flags": [*FLAGS, *settings.flags, *(["--no-sandbox"] if root else []), "about:blank"],
+            "headless": settings.headless, "no_sandbox": root,
+            "flags": [*FLAGS, *settings.flags, *(["--no-sandbox"] if root else []), "about:blank"],
         }, (*before, port), had_driver=driver is not None)
         answer = version_of(port)
         pid = _browser_process(answer, pid)
