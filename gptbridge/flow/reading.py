@@ -104,6 +104,10 @@ def _look(w: World, custody: Custody, op: Operation | None, conversation_id: str
                 going = op or _holder(w, conversation_id)  # the next of the conversation may have taken it meanwhile
                 if failure.slug == "busy" and going is not None and (going is op or going.sent != "no"):
                     return ReadBack(going.slug, conversation_id, going)
+                if failure.slug == "busy" and going is not None:
+                    raise Failure("busy", f"operation {going.operation_id} has the conversation and still waits to be sent; nothing was "
+                                  "sent yet", f"ask-gpt resume {going.operation_id} follows it, ask-gpt ops stop "
+                                  f"{going.operation_id} gives it up") from failure
                 raise
         page, account = reader(w, places, heed, wait_s=left)
         _check_account(expected, account)

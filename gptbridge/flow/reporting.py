@@ -32,7 +32,8 @@ def outcome_of(command: str, op: Operation, ledger: Ledger, logs: Logs, registry
     said = slug or op.slug
     if said == "ok" and op.state is State.COMPLETED and (block is None or block.state in logged.UNFINISHED):
         said = "answer-lost"  # completed, and its turn is not in the log: read back by resume
-    if said == "still-answering" and failure is None and block is not None and block.state == "interrupted":
+    left = op.front == "gone" or (block is not None and block.state == "interrupted")  # a worker's last word, or recovery's after its death
+    if said == "still-answering" and failure is None and left:
         failure = Failure(said, "the message was sent, but its answer was not followed to its end, and no worker follows it any more",
                           f"ask-gpt resume {op.operation_id} reads it")
     conversation = registry.get(op.conversation_id) if op.conversation_id else None

@@ -56,7 +56,7 @@ def guarded(name: str, look: Look) -> Iterator[Check]:
     try:
         yield from look()
     except Failure as failure:
-        yield Check(name, False, failure.message, failure.hint)
+        yield Check(name, False, failure.cause, failure.hint)
     except Exception as error:
         yield Check(name, False, f"could not be looked at ({type(error).__name__}: {error})"[:300], "")
 

@@ -48,7 +48,7 @@ def outcome_after(job: Job, env: Mapping[str, str], failure: Failure) -> Outcome
     except Failure as other:
         return Outcome(job.command, other.slug, other)
     outcome = outcome_of(job.command, op, found.ledger, found.logs, found.registry)
-    outcome.warnings.append(failure.message)
+    outcome.warnings.append(failure.cause)  # its own word on what was sent is about this run, which did nothing
     return outcome
 
 

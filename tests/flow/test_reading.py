@@ -11,6 +11,7 @@ from gptbridge.core.errors import Failure
 from gptbridge.core.operation import KEEP_S
 from gptbridge.core.pacing import Gap
 from gptbridge.flow.deciding import resolve
+from gptbridge.flow.reporting import outcome_of
 from gptbridge.flow.upkeep import sweep
 from gptbridge.practice import nodes
 from gptbridge.practice.world import FIRST
@@ -175,6 +176,27 @@ def test_who_holds_the_conversation_is_followed_not_who_waits_for_it(ground: Gro
     worker.front.says = lambda event: look() if event.get("state") == "accepted" else None
     assert worker.send("second words", to=talk).state == "completed"
     assert seen == [("still-answering", worker.id)]
+
+
+def test_a_message_that_waits_and_has_the_conversation_is_named(ground: Ground, talk: str) -> None:
+    """Followed for as long as `--wait` says; then what is in the way, not the lock."""
+    waiting, reader = ground.worker(), ground.worker(wait=5.0)
+    with waiting.world.locks.conversation(talk, wait_s=0.0, heed=lambda: None):
+        waiting.admit("third words", to=talk)
+        with pytest.raises(Failure) as busy:
+            reader.resume(talk)
+    assert busy.value.slug == "busy" and waiting.id in busy.value.message and f"ops stop {waiting.id}" in busy.value.hint
+    assert "still waits to be sent" in busy.value.message
+
+
+def test_a_known_id_whose_worker_is_gone_is_told_that_nobody_follows_it(ground: Ground, worker: Worker) -> None:
+    reach(worker, "accepted")
+    worker.dies()
+    other = ground.worker()
+    other.custody.recover()
+    world = other.world
+    told = outcome_of("send", world.ledger.view().operations[worker.id], world.ledger, world.logs, world.registry)
+    assert told.slug == "still-answering" and told.failure is not None and "no worker follows it" in told.failure.message
 
 
 def test_the_next_of_the_conversation_is_followed_too(ground: Ground, talk: str) -> None:

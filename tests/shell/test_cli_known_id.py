@@ -130,6 +130,7 @@ def test_trouble_that_has_nothing_to_do_with_the_operation(tmp_path: Path, troub
             code, again, said = run(home, site.url, folder, *words, **env)
             assert (code, again["sent"], again["answer"]) == (0, "yes", doc["answer"]), (words, again, said)
             assert again["warnings"] or trouble in ("clock", "registry")
+            assert "nothing was sent" not in said + " ".join(again["warnings"]), "it was, before"
         code, again, _ = run(home, site.url, folder, "send", "other words", "--operation-id", ahead, **env)
         assert code == 21, again
         code, again, _ = run(home, site.url, folder, "ops", "show", ahead)
