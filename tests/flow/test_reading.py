@@ -15,7 +15,7 @@ from gptbridge.flow.reporting import outcome_of
 from gptbridge.flow.upkeep import sweep
 from gptbridge.practice import nodes
 from gptbridge.practice.world import FIRST
-from tests.flow.test_deciding import killed_at
+from tests.flow.test_deciding import Killed, killed_at
 from tests.flow.test_recovery import WHO, reach
 from tests.flow.test_upkeep import arrived
 from tests.flow.world import Ground, Worker
@@ -190,7 +190,13 @@ def test_a_message_that_waits_and_has_the_conversation_is_named(ground: Ground, 
 
 
 def test_a_known_id_whose_worker_is_gone_is_told_that_nobody_follows_it(ground: Ground, worker: Worker) -> None:
-    reach(worker, "accepted")
+    def killed(event: object) -> None:
+        if isinstance(event, dict) and event.get("state") == "accepted":
+            raise Killed
+
+    worker.front.says = killed
+    with pytest.raises(Killed):
+        worker.send()
     worker.dies()
     other = ground.worker()
     other.custody.recover()
