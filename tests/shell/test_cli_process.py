@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import pty
-import select
 import signal
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from gptbridge.edge.descriptors import readable
 from gptbridge.practice.server import PracticeServer
 
 from .practising import Desk, until
@@ -258,7 +258,7 @@ def test_a_worker_keeps_nothing_of_its_caller(tmp_path: Path) -> None:
             front.wait()
             more = b"."
             while more:
-                assert select.select([read], [], [], 10.0)[0], "the pipe is open still"
+                assert readable((read,), 10.0), "the pipe is open still"
                 more = os.read(read, 65536)
             if Path("/proc/self/fd").is_dir():
                 kept = {os.readlink(f"/proc/{worker}/fd/{name}") for name in os.listdir(f"/proc/{worker}/fd")}
