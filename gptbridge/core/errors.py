@@ -60,8 +60,6 @@ EXITS = _table(
     Exit("terminated", 143, "safe", "local"),
 )
 
-BY_CODE = MappingProxyType({row.code: row for row in EXITS.values()})
-
 # What the exit code alone says of the message (contract.md, Exit codes). The others (a bug, a signal) leave it to the ledger.
 BANDS: MappingProxyType[str, Sent] = MappingProxyType(
     {row.slug: "no" if row.code == 2 or 10 <= row.code < 30 else "yes" if row.code in (0, *range(30, 40)) else "unknown"

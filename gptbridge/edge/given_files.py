@@ -74,7 +74,7 @@ class GivenFile:
 
 
 def open_given(path: str) -> GivenFile:
-    """Open what stands at `path`: What is no file that can be sent is `missing`, with the reason: a receipt needs it no more."""
+    """Open what stands at `path`. What is no file that can be sent is `missing`, with the reason: a receipt needs it no more."""
     name = os.path.basename(path)
     if "\0" in path:
         return GivenFile(name, -1, missing=Failure("bad-input", "a file's name holds a NUL; nothing was sent"))

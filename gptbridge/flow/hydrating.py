@@ -6,8 +6,7 @@ read or given a title; another account's is passed over; what a live worker hold
 registry, by the site's own clock, so nothing is read again before it changes (`Conversation.read_at`, `lacking`).
 
 Fails with the site's own no (11 to 16), a throttle first of all, which ends the run there. Where our own work has every seat, the site is
-not asked, which is said and is no failure. One conversation that cannot be read, or whose
-files are damaged, is told and hides no other.
+not asked, which is said and is no failure. One conversation that cannot be read, or whose files are damaged, is told and hides no other.
 """
 
 from __future__ import annotations
