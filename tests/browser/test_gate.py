@@ -348,7 +348,7 @@ def alone(chrome: Chrome, toy: Toy) -> Iterator[Helper]:
     one.end()
 
 
-AGAIN = ("worker", "popup", "frame", "reload", "document", "blank", "shared")
+AGAIN = ("inline", "worker", "popup", "frame", "reload", "document", "blank", "shared")
 
 
 @pytest.mark.sample(4)
@@ -377,7 +377,7 @@ def haunted(chrome: Chrome, toy: Toy, how: str) -> None:
 
 @pytest.mark.sample(2)
 @pytest.mark.soak
-@pytest.mark.parametrize("how", ["worker", "popup", "document", "frame", "reload"])
+@pytest.mark.parametrize("how", ["inline", "popup", "worker", "document", "frame", "reload"])
 def test_a_window_that_is_closed_lets_nothing_go(chrome: Chrome, toy: Toy, how: str) -> None:
     """Chrome lets go what is stopped, and what waits to begin, when a window closes; the soak has a machine that is busy."""
     busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(4 if SOAK else 0)]

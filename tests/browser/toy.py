@@ -68,6 +68,9 @@ const again = {
   blank: (id) => { const f = document.createElement("iframe"); document.body.append(f);
     f.contentWindow.fetch(url("blank"), {method: "POST", body: body(id)}).catch(() => {}); },
   worker: (id) => ways.worker(id),
+  inline: (id) => { const to = JSON.stringify(location.origin + url("inline"));
+    const source = `fetch(${to}, {method: "POST", body: ${JSON.stringify(body(id))}})`;
+    new Worker(URL.createObjectURL(new Blob([source + ".catch(() => {})"], {type: "text/javascript"}))); },
   shared: (id) => { const w = new SharedWorker("/shared.js", "s" + Math.random()); w.port.start();
     w.port.postMessage({url: url("shared"), body: body(id)}); },
   popup: (id) => ways.popup(id),
