@@ -197,25 +197,38 @@ class Chrome:
 
         Page loads are not waited for (strategy "none"): the site never falls quiet; callers wait for what they need.
         """
+        try:
+            from gptbridge.edge import webdriver
+
+            process, port = self._listening_driver(time.monotonic() + DRIVER_S)
+            try:
+                driver = webdriver.attached(port, f"{LOOPBACK}:{self.running.port}")
+                self._drivers[id(driver)] = process
+                driver.switch_to.window(target_id)
+                return driver
+            except BaseException as error:
+                _end_driver(process)
+                if not isinstance(error, Exception) or isinstance(error, Failure):
+                    raise
+                first = str(getattr(error, "msg", "") or type(error).__name__).splitlines()[0][:160]
+                raise Failure("browser", f"The driver could not attach to Chrome ({first}).", AGAIN) from error
+        finally:
+            self._attaching = None
+
+    def _listening_driver(self, until: float, *, successor: bool = True) -> tuple[subprocess.Popen[bytes], int]:
+        """A driver and its port. One that ends before it listens has a successor, which is safe, as it has touched nothing: it takes a
+        free port of IPv4, and ends when somebody has the same one of IPv6."""
         self.warm_driver()
         process, self._warm = self._warm, None
         assert process is not None
         self._attaching = process
         try:
-            from gptbridge.edge import webdriver
-
-            driver = webdriver.attached(_driver_port(process), f"{LOOPBACK}:{self.running.port}")
-            self._drivers[id(driver)] = process
-            driver.switch_to.window(target_id)
-            return driver
+            return process, _driver_port(process, until)
         except BaseException as error:
             _end_driver(process)
-            if not isinstance(error, Exception) or isinstance(error, Failure):
-                raise
-            first = str(getattr(error, "msg", "") or type(error).__name__).splitlines()[0][:160]
-            raise Failure("browser", f"The driver could not attach to Chrome ({first}).", AGAIN) from error
-        finally:
-            self._attaching = None
+            if successor and isinstance(error, Failure):
+                return self._listening_driver(until, successor=False)
+            raise
 
     def give_up_driver(self) -> None:
         """Ends a driver that is still attaching, from another thread: to a Chrome that is gone it would try for a minute."""
@@ -347,10 +360,10 @@ def _run_driver(path: Path) -> subprocess.Popen[bytes]:
                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd="/", start_new_session=True)
 
 
-def _driver_port(process: subprocess.Popen[bytes]) -> int:
-    """Bounded: of a driver that dies, or hangs, before it says its port the next one may know more."""
+def _driver_port(process: subprocess.Popen[bytes], until: float) -> int:
+    """Bounded, by the monotonic clock: of a driver that dies, or hangs, before it says its port the next one may know more."""
     assert process.stdout is not None
-    fd, said, until = process.stdout.fileno(), b"", time.monotonic() + DRIVER_S
+    fd, said = process.stdout.fileno(), b""
     there = select.poll()
     there.register(fd, select.POLLIN)
     while (left := until - time.monotonic()) > 0 and there.poll(1000 * left) and (data := os.read(fd, 65536)):

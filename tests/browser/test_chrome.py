@@ -123,6 +123,29 @@ def test_windows_and_drivers(chrome: Chrome) -> None:
 
 
 @browser
+@pytest.mark.parametrize("times", [1, 2])
+def test_a_driver_that_ends_before_it_listens_has_one_successor(chrome: Chrome, folder: Path, times: int) -> None:
+    """Its port of IPv6 was taken: it says so and ends."""
+    driver, tries = folder / chrome.running.driver, folder / f"tries-{times}"
+    real = driver.rename(folder / "the-real-driver")
+    driver.write_text(f'#!/bin/sh\necho >>"{tries}"\n[ $(wc -l <"{tries}") -gt {times} ] && exec "{real}" "$@"\n'
+                      'echo "IPv6 port not available. Exiting..."\nexit 1\n')
+    driver.chmod(0o755)
+    window = chrome.new_window()
+    try:
+        if times == 1:
+            chrome.detach(chrome.driver(window))
+        else:
+            with pytest.raises(Failure) as caught:
+                chrome.driver(window)
+            assert caught.value.slug == "browser" and caught.value.again
+        assert len(tries.read_text().splitlines()) == 2
+    finally:
+        real.replace(driver)
+        assert chrome.close_window(window)
+
+
+@browser
 def test_a_killed_command_takes_its_driver_along_and_not_chrome(chrome: Chrome, folder: Path) -> None:
     code = ("from pathlib import Path; import sys; from tests.browser.toy import start; c = start(Path(sys.argv[1])); "
             "w = c.new_window(); d = c.driver(w); print(w, flush=True); sys.stdin.read()")

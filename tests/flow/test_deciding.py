@@ -44,6 +44,10 @@ def killed_at(worker: Worker, what: str, prompt: str = "Hello") -> None:
     with pytest.raises(Killed):
         worker.send(prompt)
     worker.dies()
+    until = time.monotonic() + 20.0
+    while what == "released" and not worker.ground.sends:  # let go, and on its way
+        assert time.monotonic() < until
+        time.sleep(0.01)
 
 
 # Stop
