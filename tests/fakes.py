@@ -19,7 +19,7 @@ import re
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlsplit
@@ -592,13 +592,14 @@ class FakeSeat:
 
 
 class FakeBrowser:
-    """The Browser port. `seats`: every window that was opened; `buried`: windows of dead owners; `mute`: Chrome runs and does not answer
-    who wants to bury one."""
+    """The Browser port. `seats`: every window that was opened; `buried`: windows of dead owners; `looked_for_blank`: the seats that were
+    asked about; `mute`: Chrome runs and does not answer who wants to bury one."""
 
     def __init__(self, site: str, clock: Any, *, pause: Pause | None = None, tell: Tell = silent) -> None:
         self.site, self.clock, self.pause, self.tell = site, clock, pause, tell
         self.seats: list[FakeSeat] = []
         self.buried: list[str] = []
+        self.looked_for_blank: list[list[int]] = []
         self.mute = False
         self.prepare: Callable[[FakeSeat], None] = lambda seat: None
 
@@ -606,7 +607,7 @@ class FakeBrowser:
     def clicks(self) -> int:
         return sum(seat.session.clicks for seat in self.seats)
 
-    def seat(self) -> tuple[str, FakeSeat]:
+    def seat(self, number: int) -> tuple[str, FakeSeat]:
         self.tell("seat")
         seat = FakeSeat(self.site, self.clock, self.pause, self.tell)
         self.prepare(seat)
@@ -618,3 +619,6 @@ class FakeBrowser:
         if self.mute:
             raise Failure("browser", "a command that died left a window open, and Chrome does not answer; nothing was sent", again=True)
         self.buried.append(window)
+
+    def bury_blank(self, seats: Sequence[int]) -> None:
+        self.looked_for_blank.append(list(seats))

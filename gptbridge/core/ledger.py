@@ -82,7 +82,7 @@ class Operation:
     stop_at: str | None = None  # a person's stop, recorded before anything else is admitted
     stop_phase: str | None = None  # of the page's own stop control: pending, dispatched, confirmed, uncertain
     front: str | None = None  # "gone": nobody has seen the answer that its worker went on for
-    shown_at: str | None = None  # since then a command has shown it
+    shown_at: str | None = None  # since then a command has shown it: its own front, or a later one
     looked_at: str | None = None  # when a sweep last looked for an uncertain one
     looks: int = 0  # records of such looks that the ledger holds
     error: dict[str, str] | None = None  # slug, message, hint

@@ -632,13 +632,17 @@ class Seat(Protocol):
 
 
 class Browser(Protocol):
-    def seat(self) -> tuple[str, Seat]:
-        """A new window on about:blank, its gate not yet armed, and the name by which a later process can find the window."""
+    def seat(self, number: int) -> tuple[str, Seat]:
+        """A new blank window for the held seat of that number, its gate not yet armed, and the name by which a later process finds it."""
         ...
 
     def bury(self, window: str) -> None:
         """A dead owner's window: gate closed on it, composer emptied, closed (GT-18). A window that is gone is no error. Returns only when
         it is gone; Failure("browser") while nobody can tell, since its Chrome runs and does not answer."""
+        ...
+
+    def bury_blank(self, seats: Sequence[int]) -> None:
+        """Closes blank windows of these seats, all of them held: their owners were killed before they had noted them. Starts no Chrome."""
         ...
 
 

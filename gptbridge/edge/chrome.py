@@ -168,9 +168,9 @@ class Chrome:
             self._devtools = DevTools(self.url)
         return self._devtools
 
-    def new_window(self) -> str:
-        """A window of its own on about:blank; its target id, by which any later process finds it."""
-        answer = self.devtools.call("Target.createTarget", {"url": "about:blank", "newWindow": True, "width": 1280, "height": 900})
+    def new_window(self, url: str = "about:blank") -> str:
+        """A window of its own; its target id, by which any later process finds it."""
+        answer = self.devtools.call("Target.createTarget", {"url": url, "newWindow": True, "width": 1280, "height": 900})
         return str(answer["targetId"])
 
     def close_window(self, target_id: str) -> bool:

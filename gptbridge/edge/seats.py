@@ -1,7 +1,8 @@
 """Seats: windows of the suite's own Chrome, each with its gate, behind the Browser port.
 
-A seat is opened on about:blank and armed before it first navigates; it is closed in one order only: gate shut, composer emptied, window
-closed, gate detached, driver and sentry ended. A gate that lets go while the window lives could let a held request out.
+A seat is opened on about:blank, with its number behind it, and armed before it first navigates; it is closed in one order only: gate shut,
+composer emptied, window closed, gate detached, driver and sentry ended. A gate that lets go while the window lives could let a held
+request out.
 
 The driver attaches in a thread of its own while the gate is armed and the page loads: its import and its session cost as much as the page.
 """
@@ -9,7 +10,7 @@ The driver attaches in a thread of its own while the gate is armed and the page 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from gptbridge.core.errors import Failure
@@ -128,11 +129,11 @@ class ChromeBrowser:
         self._ensure, self._attached, self._runs, self._site, self._clock = chrome, attached, runs, site, clock
         self._chrome: Chrome | None = None
 
-    def seat(self) -> tuple[str, ChromeSeat]:
+    def seat(self, number: int) -> tuple[str, ChromeSeat]:
         chrome = self._chrome = self._living() or self._ensure()
         session, sentry = Attaching(chrome), Sentry()
         try:
-            window = chrome.new_window()
+            window = chrome.new_window(blank(number))
         except BaseException:
             session.end()
             sentry.end()
@@ -157,6 +158,16 @@ class ChromeBrowser:
         if not closed:
             raise _unburied("does not close it")
 
+    def bury_blank(self, seats: Sequence[int]) -> None:
+        chrome = self._living() or self._attached()
+        if chrome is None:
+            return
+        self._chrome = chrome
+        blanks = {blank(number) for number in seats}
+        for target in chrome.targets():
+            if target.get("url") in blanks:
+                chrome.close_window(target["targetId"])
+
     def _living(self) -> Chrome | None:
         """The one that is used already; where it died meanwhile, the next one is started."""
         if self._chrome is not None and not self._chrome.lives:
@@ -172,6 +183,11 @@ class ChromeBrowser:
             self._chrome.quit()
         else:
             self._chrome.close()
+
+
+def blank(seat: int) -> str:
+    """What a window shows before it first navigates. A command killed before it has noted the window leaves one that tells its seat."""
+    return f"about:blank#ask-gpt-seat-{seat}"
 
 
 def _unburied(what: str) -> Failure:

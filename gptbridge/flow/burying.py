@@ -13,11 +13,13 @@ from gptbridge.core.ports import Seat, SeatLock, World
 def bury_the_dead(w: World, *own: SeatLock) -> None:
     """Those of every seat that is free now, and of our own."""
     with w.locks.dead_seats() as free:
-        for place in [*own, *free]:
+        places = [*own, *free]
+        for place in places:
             window = place.window()
             if window:
                 w.browser.bury(window)
                 place.note_window(None)
+        w.browser.bury_blank([place.number for place in places])
 
 
 def close(place: SeatLock, seat: Seat) -> None:

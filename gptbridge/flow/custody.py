@@ -94,7 +94,7 @@ class Custody:
             if len(view.unresolved()) >= UNRESOLVED:
                 raise Failure("queue-full", f"{UNRESOLVED} operations are unresolved; nothing was sent", "ask-gpt ops list")
             if not again and op is None:
-                refuse_equal(view, payload, now)
+                refuse_equal(view, payload, now, self._w.owner.is_dead)
             empty = not view.last_seq
             if empty:
                 return []
@@ -434,16 +434,17 @@ def loss_is_fresh(until: float) -> Failure:
                    f"{records.rfc3339(until)}; nothing was sent", "run it again after that time, without an operation id of before")
 
 
-def refuse_equal(view: View, payload: Payload, now: float) -> None:
+def refuse_equal(view: View, payload: Payload, now: float, is_dead: Callable[[str], bool]) -> None:
     """A new operation equal in text, files and target to one whose fate nobody has seen: an outer wrapper that runs a prompt again because
-    it thinks that the first run hangs. Only `--again` lifts it (design 4)."""
+    it thinks that the first run hangs. Only `--again` lifts it (design 4). `is_dead`: whether the owner of that epoch is."""
     digests = [file.sha256 for file in payload.files]
     for op in view.of_prompt(payload.prompt_sha256):
         if op.target != payload.target or [file["sha256"] for file in op.files or ()] != digests:
             continue
         recent = op.state is State.UNCERTAIN and (
             op.looked_at is None or now - records.epoch_seconds(op.uncertain_at) < UNCERTAIN_S)
-        unseen = op.front == "gone" and op.shown_at is None and op.sent != "no"
+        # A worker that ended in peace has noted which of the two it was; killed together with its front it notes nothing.
+        unseen = op.sent != "no" and op.shown_at is None and (op.front == "gone" or (op.ended and is_dead(op.epoch)))
         if recent or unseen:
             what = "it is not known whether it was sent" if recent else "its answer has not been shown yet"
             raise Failure("conflict",

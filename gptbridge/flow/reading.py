@@ -128,7 +128,7 @@ def window(w: World, places: ExitStack, heed: Callable[[], None], *, wait_s: flo
     """A window that only reads: its gate armed closed, nothing opened in it yet. It closes, and its seat is free, when `places` ends."""
     place = places.enter_context(w.locks.seat(wait_s=wait_s, heed=heed))
     burying.bury_the_dead(w, place)
-    name, seat = w.browser.seat()
+    name, seat = w.browser.seat(place.number)
     place.note_window(name)
     places.callback(burying.close, place, seat)
     seat.gate.arm()  # reading needs no send: whatever this page tries is failed

@@ -67,15 +67,27 @@ def _replaced(op: Operation) -> list[str]:
 
 
 def note_gone(w: World, custody: Custody, op: Operation) -> Operation:
-    """By the worker, at its end: the front that was to show this answer is gone."""
-    if op.front is None and op.sent != "no" and w.caller.gone():
+    """By the worker, at the end of the turn: the front that was to show this answer is gone."""
+    if op.front is None and op.sent != "no" and op.shown_at is None and w.caller.gone():
         return _noted(w, custody, op, "nobody waits for its answer any more", "worker", front="gone")
     return op
 
 
+def note_told(w: World, custody: Custody, operation_id: str, *, told: bool) -> None:
+    """By the worker, last of all. `told`: its front lived to tell its caller what became of the message."""
+    op = w.ledger.view().get(operation_id)
+    if op is None or op.epoch != w.owner.epoch or op.sent == "no" or op.shown_at is not None:
+        return  # what another one carries, its own worker notes
+    if told and op.ended:
+        _noted(w, custody, op, "its answer was shown", "worker", shown_at=rfc3339(w.clock.now().wall))
+    elif not told:
+        note_gone(w, custody, op)
+
+
 def note_shown(w: World, custody: Custody, op: Operation) -> Operation:
-    """By a command that is about to show the turn of an operation whose own front was gone; once."""
-    if op.front != "gone" or op.shown_at is not None or not op.ended or w.caller.gone():
+    """By a command that is about to show the turn of an operation whose own front did not live to show it; once."""
+    unseen = op.front == "gone" or w.owner.is_dead(op.epoch)
+    if not unseen or op.shown_at is not None or not op.ended or op.sent == "no" or w.caller.gone():
         return op
     block = logged.turn_of(w.logs.read(recording.log_name(op)), op)
     if block is None or (op.state is State.COMPLETED and block.state in logged.UNFINISHED):
@@ -86,7 +98,10 @@ def note_shown(w: World, custody: Custody, op: Operation) -> Operation:
 def _noted(w: World, custody: Custody, op: Operation, reason: str, actor: Actor, **facts: Any) -> Operation:
     """A note that cannot be written takes nothing from the answer."""
     try:
-        return custody.note(op.operation_id, reason, actor=actor, **facts)
+        op = custody.note(op.operation_id, reason, actor=actor, **facts)
+        if op.account is not None and w.ledger.sound:
+            w.stamps.raise_seq(op.account, op.seq)  # without it, whoever reads a ledger that lost this record does not know
+        return op
     except Failure as failure:
         w.caller.emit({"type": "warning", "message": failure.message})
         return op

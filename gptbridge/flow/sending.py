@@ -131,7 +131,7 @@ class Sending:
     def _open(self) -> None:
         w, target = self._w, self._op.target
         burying.bury_the_dead(w, self._place)  # again: an owner may have died while the locks were waited for
-        window, self._seat = w.browser.seat()
+        window, self._seat = w.browser.seat(self._place.number)
         self._place.note_window(window)
         # Armed closed before the first navigation: a page that sends by itself while it loads must find a closed gate.
         self._gate.arm()

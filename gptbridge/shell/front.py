@@ -12,6 +12,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from types import FrameType
 from typing import Any
 
@@ -103,9 +104,14 @@ class Front:
         try:
             with self._signals():
                 slug = self._watch()
-            self._sock.close()
-            return self._report(slug)
+            if self._end is None:  # from here on its worker has no front
+                self._sock.close()
+            code = self._report(slug)
+            with suppress(OSError):
+                self._sock.sendall(b"told\n")  # whoever is killed before this has told nobody
+            return code
         finally:
+            self._sock.close()
             self._viewer.close()
 
     # While the worker works

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,10 +61,11 @@ class Nobody:
 class NoBrowser:
     """The Browser of a process that may not open one."""
 
-    def seat(self) -> tuple[str, Seat]:
+    def seat(self, number: int) -> tuple[str, Seat]:
         raise AssertionError("this command opens no browser")
 
     def bury(self, window: str) -> None: ...
+    def bury_blank(self, seats: Sequence[int]) -> None: ...
 
 
 class Room:

@@ -22,7 +22,7 @@ from gptbridge.core.errors import Failure
 from gptbridge.core.ports import World
 from gptbridge.edge.config import Config
 from gptbridge.edge.copies import CopyFolder
-from gptbridge.edge.descriptors import writable
+from gptbridge.edge.descriptors import readable, writable
 from gptbridge.shell.job import Job
 from gptbridge.shell.wiring import OpenBrowser, leave_browser, world
 
@@ -39,6 +39,7 @@ class FrontSocket:
         self._gone = False
         self._wish: str | None = None
         self._terminated = False
+        self._told = False
         self._unsent = b""
         sock.setblocking(False)
 
@@ -77,6 +78,17 @@ class FrontSocket:
         self._listen()
         return "terminate" if self._terminated else self._wish
 
+    def told(self) -> bool:
+        """Whether the front told its own caller what became of the command. Waits as long as the front lives: it may be stopped, or write
+        into a pager."""
+        while not (self._told or self.gone() or self._terminated):
+            if self._unsent:
+                writable(self._sock.fileno(), 1.0)
+                self._flush()
+            else:
+                readable((self._sock.fileno(),), 1.0)
+        return self._told
+
     def terminated(self, number: int, frame: FrameType | None) -> None:
         self._terminated = True
 
@@ -93,6 +105,7 @@ class FrontSocket:
             for word in data.decode("ascii", "replace").split():
                 if word in ("interrupt", "terminate"):
                     self._wish = word
+                self._told = self._told or word == "told"
 
 
 def run(sock: socket.socket, job: Job, config: Config, env: Mapping[str, str], *, operation_id: str | None, folder: str | None,
@@ -158,6 +171,7 @@ def _work(caller: FrontSocket, job: Job, config: Config, env: Mapping[str, str],
         if not job.sends:
             return _read_back(w, job)
         assert operation_id is not None
+        afterwards.callback(_note_told, w, caller, operation_id)
         return _send(w, job, operation_id, folder)
     except Failure as failure:
         return {"slug": failure.slug, "message": failure.message, "hint": failure.hint}
@@ -184,6 +198,13 @@ def _send(w: World, job: Job, operation_id: str, folder: str | None) -> dict[str
         account = known.account if known is not None else newest
     submit(w, Custody(w), operation_id, payload, account=account, folder=folder, again=job.again, sources=job.files)
     return {}
+
+
+def _note_told(w: World, caller: FrontSocket, operation_id: str) -> None:
+    from gptbridge.flow.custody import Custody
+    from gptbridge.flow.reporting import note_told
+
+    note_told(w, Custody(w), operation_id, told=caller.told())
 
 
 def _read_back(w: World, job: Job) -> dict[str, Any]:

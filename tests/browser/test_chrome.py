@@ -23,7 +23,7 @@ from gptbridge.core.errors import Failure
 from gptbridge.edge import browser_files, processes
 from gptbridge.edge.chrome import Chrome
 from gptbridge.edge.host import Host
-from gptbridge.edge.seats import ChromeBrowser
+from gptbridge.edge.seats import ChromeBrowser, blank
 from gptbridge.shell.wiring import HostClock
 from tests.browser.toy import free_port, running, settings, start, until, writer
 
@@ -408,11 +408,31 @@ def test_a_browser_that_ends_at_once(tmp_path: Path) -> None:
 
 
 @browser
+def test_a_window_that_was_not_noted_is_closed_by_whoever_holds_its_seat(chrome: Chrome) -> None:
+    """A command was killed as soon as it had made it."""
+    def browser(attached: Chrome | None) -> ChromeBrowser:
+        return ChromeBrowser(lambda: chrome, lambda: attached, "http://127.0.0.1:9", HostClock(Host({})))
+
+    def left() -> list[str]:
+        return [window for window in made if window in {target["targetId"] for target in chrome.targets()}]
+
+    first, seat = browser(None).seat(0)
+    made = [first, *(chrome.new_window(url) for url in (blank(1), blank(2), blank(11), "about:blank"))]
+    browser(None).bury_blank([0, 1, 2])  # as far as it knows no Chrome runs
+    assert left() == made
+    browser(chrome).bury_blank([0, 2])
+    until(lambda: left() == [made[1], *made[3:]], "those two to go")
+    seat.close()
+    for window in left():
+        chrome.close_window(window)
+
+
+@browser
 def test_a_chrome_that_dies_while_the_driver_attaches(tmp_path: Path) -> None:
     """A driver would try for a minute to reach it, and hold up the command's end."""
     chrome = start(tmp_path / "browser")
     browser = ChromeBrowser(lambda: chrome, lambda: None, "http://127.0.0.1:9", HostClock(Host({})))
-    _, seat = browser.seat()
+    _, seat = browser.seat(0)
     os.kill(chrome.running.pid, signal.SIGKILL)
     began = time.monotonic()
     with pytest.raises(Failure) as failure:

@@ -121,7 +121,7 @@ def pair(request: pytest.FixtureRequest, practice: PracticeServer) -> Iterator[P
 
         chrome = request.getfixturevalue("chrome")
         browser = ChromeBrowser(lambda: chrome, lambda: chrome, practice.url, clock)
-    made = Pair(kind, generation, lambda: browser.seat()[1], practice.world, practice.url)
+    made = Pair(kind, generation, lambda: browser.seat(0)[1], practice.world, practice.url)
     try:
         yield made
     finally:

@@ -142,7 +142,7 @@ class ResendsClaimed(Custody):
             with w.owner.hold_dead(op.epoch) as dead:
                 if dead and op.state in (State.CLAIMED, State.DISPATCHED):
                     prompt = (w.spool.prompt(op.operation_id) or b"").decode()
-                    _, seat = w.browser.seat()
+                    _, seat = w.browser.seat(0)
                     seat.gate.arm()
                     seat.page.open(None if op.target == "new" else op.target)
                     seat.page.type(prompt)

@@ -248,12 +248,13 @@ class MemoryBrowser:
         self.seats: list[MemorySeat] = []
         self.barred = False
 
-    def seat(self) -> tuple[str, MemorySeat]:
+    def seat(self, number: int) -> tuple[str, MemorySeat]:
         assert not self.barred, "recovery touched the page"
         self.seats.append(MemorySeat(self._site, self._clock))
         return f"window-{len(self.seats)}", self.seats[-1]
 
     def bury(self, window: str) -> None: ...
+    def bury_blank(self, seats: Sequence[int]) -> None: ...
 
     def let_go(self) -> list[Sent]:
         """What Chrome does with held requests when the worker is killed (measured): they leave."""

@@ -52,6 +52,27 @@ def test_a_front_killed_after_the_dispatch_never_loses_the_answer(place: Place, 
     assert place.state(operation_id) == "completed" and len(place.sends) == 1
 
 
+@pytest.mark.parametrize("both", [False, True])
+def test_killed_after_the_end_of_the_turn_and_before_anybody_was_told(place: Place, both: bool) -> None:
+    """Case 5: whoever runs it again under a new id has seen nothing of the answer."""
+    operation_id = place.id()
+    command = place.start("send", "Hello", "--operation-id", operation_id, hold="sent")
+    worker = command.stands_at("sent")
+    command.signal(signal.SIGSTOP)
+    command.go()
+    until(lambda: place.state(operation_id) == "completed")
+    if both:
+        os.kill(worker, signal.SIGKILL)
+    command.signal(signal.SIGKILL)
+    command.process.wait()
+    until(lambda: not alive(worker))
+    code, doc, _ = place.run("send", "Hello")
+    assert (code, doc["error"]["code"], len(place.sends)) == (21, "conflict", 1) and operation_id in doc["error"]["message"]
+    assert place.run("resume", operation_id)[0] == 0
+    for sends in (2, 3):  # its own front has told of the second
+        assert place.run("send", "Hello")[0] == 0 and len(place.sends) == sends
+
+
 def test_the_worker_is_of_a_session_of_its_own_and_keeps_nothing_of_the_caller(place: Place) -> None:
     """FW-05, FW-01: the whole process group is killed; no pipe, no terminal, working folder `/`."""
     command = place.start("send", "Hello", hold="sent")
@@ -314,11 +335,13 @@ def test_a_home_that_cannot_be_written(place: Place) -> None:
 
 def test_a_front_that_is_stopped_misses_events_and_nothing_more(place: Place) -> None:
     """A slow reader never holds the worker up, and no event is torn for it."""
-    command = place.start("send", "practice:markdown " + "long words " * 4000, hold="sent")
+    operation_id = place.id()
+    command = place.start("send", "practice:markdown " + "long words " * 4000, "--operation-id", operation_id, hold="sent")
     worker = command.stands_at("sent")
     command.signal(signal.SIGSTOP)
     command.go()
-    until(lambda: not alive(worker))
+    until(lambda: place.state(operation_id) == "completed")
     command.signal(signal.SIGCONT)
     ended, doc, _ = command.end()
     assert (ended, doc["state"]) == (0, "completed") and doc["answer"].startswith("# A heading")
+    until(lambda: not alive(worker))

@@ -235,7 +235,7 @@ def test_a_stop_that_comes_while_the_page_fails(ground: Ground, worker: Worker) 
     """CR-17: the page's no is no reason outside of the request any more."""
     desk, seat = ground.worker(), worker.browser.seat
 
-    def fails() -> Any:
+    def fails(number: int) -> Any:
         asked(desk, worker.id)
         raise Failure("needs-human", "a challenge; nothing was sent", "answer it")
 
@@ -414,8 +414,9 @@ def ended_together(ground: Ground, worker: Worker, when: str) -> str:
             worker.send("equal words")
         worker.dies()
         ground.off("slow-answer")
-    else:
+    else:  # "end": of the turn, before its front has told anybody
         killed_at(worker, when, "equal words")
+        assert when != "end" or ground.worker().view.operations[worker.id].state == "completed"
     return worker.id
 
 
@@ -430,7 +431,7 @@ def answered(desk: Worker, operation_id: str, look: Callable[[], object]) -> Non
 
 
 @pytest.mark.parametrize("swept", [False, True])
-@pytest.mark.parametrize("when", ["accepted", "released"])
+@pytest.mark.parametrize("when", ["accepted", "released", "end"])
 def test_an_equal_request_after_front_and_worker_were_killed_together(ground: Ground, worker: Worker, when: str, swept: bool) -> None:
     """Case 5: a wrapper that was killed with them runs the same prompt under a new id."""
     first = ended_together(ground, worker, when)

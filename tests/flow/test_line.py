@@ -289,6 +289,7 @@ def test_windows_of_dead_owners_are_buried_first(ground: Ground, seat: int, how:
     else:
         assert living.resume(known.conversation_id).slug == "ok"
     assert living.browser.buried == ["window-1"] and living.view.operations[dead.id].state == "rejected"
+    assert living.browser.looked_for_blank == [[0, 1], [0, 1]]
     assert buried_at[0] < free_at[0] and living.happened.index("bury") < living.happened.index("seat")
     assert notes(ground) == [None, None]
 

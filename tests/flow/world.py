@@ -36,7 +36,7 @@ from gptbridge.edge.strays import HomeStrays
 from gptbridge.flow.collecting import of_conversation
 from gptbridge.flow.custody import Custody
 from gptbridge.flow.reading import ReadBack, read_back
-from gptbridge.flow.reporting import outcome_of
+from gptbridge.flow.reporting import note_told, outcome_of
 from gptbridge.flow.submitting import submit
 from gptbridge.practice.server import PracticeServer
 from gptbridge.shell.wiring import HostClock
@@ -177,8 +177,11 @@ class Worker:
              model: str | None = None, effort: str | None = None, **options: Any) -> Operation:
         """The row when the command is done; `id` is made from the clock where none is given. `files` are opened now."""
         self.id = id or self.machine.ulid()
-        return submit(self.world, self.custody, self.id, Payload(prompt, to, model=model, effort=effort),
-                      account=self.settings.account, folder=None, sources=[open_given(str(path)) for path in files], **options)
+        op = submit(self.world, self.custody, self.id, Payload(prompt, to, model=model, effort=effort),
+                    account=self.settings.account, folder=None, sources=[open_given(str(path)) for path in files], **options)
+        self.on.get("end", lambda: None)()
+        note_told(self.world, self.custody, self.id, told=not self.front.left)
+        return self.view.get(self.id) or op
 
     def admit(self, prompt: str = "Hello", *, id: str | None = None, to: str = NEW, account: str | None = None) -> Operation:
         self.id = id or self.machine.ulid()
@@ -249,7 +252,7 @@ class Ground:
 
     def person(self, text: str, to: str | None = None) -> str:
         """Somebody sends by hand, in a window of their own; the message id. `to`: the conversation, else a new one."""
-        _, seat = FakeBrowser(self.url, HostClock(Machine(self.time, {}))).seat()
+        _, seat = FakeBrowser(self.url, HostClock(Machine(self.time, {}))).seat(0)
         seat.gate.arm()
         seat.page.open(to)
         seat.page.type(text)
