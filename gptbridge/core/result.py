@@ -37,6 +37,7 @@ class Outcome:
     warnings: list[str] = field(default_factory=list)
     files: list[Brought] = field(default_factory=list)
     extra: dict[str, Any] = field(default_factory=dict)  # conversations, operations, turns ...
+    operation_id: str | None = None  # of an operation whose row cannot be read
 
     def __post_init__(self) -> None:
         """The band of the exit code and the row must say the same of the message; where they differ the row decides (CL-08). So a
@@ -62,7 +63,7 @@ def document(outcome: Outcome, *, site: str = "https://chatgpt.com") -> dict[str
         "command": outcome.command,
         "ok": ok,
         "exit_code": row.code,
-        "operation_id": op.operation_id if op else None,
+        "operation_id": op.operation_id if op else outcome.operation_id,
         "state": op.state.value if op else None,
         "sent": op.sent if sending and op else ("unknown" if outcome.slug in ("uncertain", "expired") else "no"),
         "retry": _retry(outcome, sending),
@@ -145,7 +146,7 @@ def next_steps(outcome: Outcome) -> list[list[str]]:
         conversation_id = (op.conversation_id if op is not None else None) or (registered.conversation_id if registered else None)
         return [["ask-gpt", "download-attachments", conversation_id]] if conversation_id else []
     if op is None:
-        return []
+        return [["ask-gpt", "ops", "show", outcome.operation_id]] if outcome.operation_id and outcome.slug == "uncertain" else []
     if outcome.slug in ("still-answering", "answer-lost", "record-failed") or _left_behind(outcome):
         return [["ask-gpt", "resume", op.operation_id]]
     if outcome.slug == "uncertain":

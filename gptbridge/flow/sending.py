@@ -17,7 +17,7 @@ from contextlib import ExitStack
 from gptbridge.core import attachments, pacing
 from gptbridge.core.conversation import read as read_conversation
 from gptbridge.core.errors import Failure
-from gptbridge.core.ledger import Operation
+from gptbridge.core.ledger import Operation, failure_of
 from gptbridge.core.lifecycle import State
 from gptbridge.core.operation import NEW, choice, draft_digest
 from gptbridge.core.pacing import Stamp
@@ -384,7 +384,7 @@ class Sending:
                 if nothing_left:
                     raise
                 raise self._unrecorded(unwritten) from unwritten
-        self._log_failure(failure)
+        self._log_failure(failure_of(self._op) or failure)  # a stop on record comes before what the page did
 
     def _unrecorded(self, failure: Failure) -> Failure:
         """The verdict itself cannot be written: what the exit says of the message must be right all the same (DU-04)."""

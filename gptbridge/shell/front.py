@@ -244,7 +244,8 @@ class Front:
         except Failure as failure:
             # A worker that died may have gone further than it could tell.
             sent = self._admitted and (self._dispatched_at is not None or self._end is None)
-            outcome = Outcome(self._job.command, "uncertain", failure) if sent else known.outcome_after(self._job, self._env, failure)
+            outcome = Outcome(self._job.command, "uncertain", failure, operation_id=self._id) if sent else known.outcome_after(
+                self._job, self._env, failure)
         outcome.warnings = [*self._warnings, *(w for w in outcome.warnings if w not in self._warnings)]
         return report(outcome, self._output, site=self._config.settings.site, said=self._shown, terminal=self._terminal, turn=self._turn,
                       viewer=self._viewer, patience=slug is not None)

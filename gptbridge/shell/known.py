@@ -36,10 +36,10 @@ def outcome_after(job: Job, env: Mapping[str, str], failure: Failure) -> Outcome
         found.ledger.check()
         view = found.ledger.view()
     except Failure as unreadable:
-        return Outcome(job.command, "uncertain", unknown(given, unreadable))
+        return Outcome(job.command, "uncertain", unknown(given, unreadable), operation_id=given)
     op = view.get(given)
     if op is None and job.sends and is_expired(given, Host(env).wall(), view.floor):
-        return Outcome(job.command, "uncertain", unknown(given, failure))
+        return Outcome(job.command, "uncertain", unknown(given, failure), operation_id=given)
     if op is None or (job.sends and op.sent == "no" and not (op.claimed or op.durable)):
         return plain  # nothing of it is for ever: this run's trouble is what keeps it from being sent
     try:

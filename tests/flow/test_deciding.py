@@ -242,6 +242,8 @@ def test_a_stop_that_comes_while_the_page_fails(ground: Ground, worker: Worker) 
     worker.browser.seat = fails  # type: ignore[method-assign]
     op = worker.send()
     worker.browser.seat = seat  # type: ignore[method-assign]
+    logged = worker.turns(f"failed-{op.operation_id}")[0].section("error") or ""
+    assert "stopped before the message left" in logged and "challenge" not in logged
     assert (op.state, op.slug, worker.document()["exit_code"], stop(desk, worker.id)[0]) == ("stopped", "stopped", 24, "stopped")
     assert worker.send(id=worker.id).state == "stopped" and ground.sends == []
 

@@ -86,7 +86,8 @@ def test_a_known_id_on_a_broken_home(tmp_path: Path, what: str) -> None:
         code, doc, said = send(home, site.url, folder, "first", "--operation-id", known)
         assert code == doc["exit_code"] == wanted, (what, doc, said)
         assert doc["retry"] == "never" and doc["sent"] == ("unknown" if wanted == 40 else "yes")
-        assert "Traceback" not in said
+        assert "Traceback" not in said and doc["operation_id"] == known
+        assert wanted != 40 or doc["next"] == [["ask-gpt", "ops", "show", known]]
         if wanted != 40:
             code, doc, _ = send(home, site.url, folder, "other words", "--operation-id", known)
             assert code == 21, doc
