@@ -32,7 +32,7 @@ from gptbridge.edge.devtools import LOOPBACK, DevTools, Refused, version_of
 from gptbridge.edge.leash import leashed
 
 if TYPE_CHECKING:
-    from selenium.webdriver.chrome.webdriver import WebDriver
+    from gptbridge.edge.webdriver import Session
 
 Write = Callable[[str, bytes], None]  # name below `browser/`, bytes: the home's atomic replace, 0600
 Lock = Callable[[], AbstractContextManager[Any]]
@@ -192,8 +192,8 @@ class Chrome:
             self._warm = _run_driver(self.folder / self.running.driver)
             threading.Thread(target=importlib.import_module, args=("gptbridge.edge.webdriver",), daemon=True).start()
 
-    def driver(self, target_id: str) -> WebDriver:
-        """A Selenium driver on this window. It must end with `detach`: its own `quit` is not for us.
+    def driver(self, target_id: str) -> Session:
+        """A Selenium session on this window, with a driver of its own; it ends with `detach`.
 
         Page loads are not waited for (strategy "none"): the site never falls quiet; callers wait for what they need.
         """
@@ -204,7 +204,7 @@ class Chrome:
             try:
                 driver = webdriver.attached(port, f"{LOOPBACK}:{self.running.port}")
                 self._drivers[id(driver)] = process
-                driver.switch_to.window(target_id)
+                driver.switch_to_window(target_id)
                 return driver
             except BaseException as error:
                 _end_driver(process)
@@ -236,7 +236,7 @@ class Chrome:
         if process is not None:
             _end_driver(process)
 
-    def detach(self, driver: WebDriver) -> None:
+    def detach(self, driver: Session) -> None:
         """Ends the driver's process and nothing else."""
         process = self._drivers.pop(id(driver), None)
         if process is not None:

@@ -1,42 +1,85 @@
-"""Secret: how a Selenium driver is bound to a chromedriver and a Chrome that already run.
+"""Secret: how a Selenium session is bound to a chromedriver and a Chrome that already run.
 
-Guarantees: Selenium starts, fetches and stops nothing. Importing this module costs Selenium's 0.2 s; import it late.
+Guarantees: starts, fetches and stops nothing; Selenium's own connection, commands and exceptions. Not its `WebDriver` class: that loads
+all of Selenium's BiDi, 0.2 s of processor time in every command that opens a window, for methods that nothing here calls.
+Fails as Selenium does: `WebDriverException`, or what urllib3 raises where the driver is gone. Import it late: it costs 0.15 s.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from selenium.webdriver.chrome.options import Options
-from selenium.webdriver.chrome.webdriver import WebDriver
 from selenium.webdriver.chromium.remote_connection import ChromiumRemoteConnection
 from selenium.webdriver.remote.client_config import ClientConfig
-from selenium.webdriver.remote.file_detector import UselessFileDetector
-from selenium.webdriver.remote.webdriver import WebDriver as Remote
+from selenium.webdriver.remote.command import Command
+from selenium.webdriver.remote.errorhandler import ErrorHandler
+
+TIMEOUT_S = 60  # for one command of the driver
 
 
-class Attached(WebDriver):
-    """A `webdriver.Chrome` without a service of its own: `quit` ends the WebDriver session, never Chrome or the driver's process."""
-
-    service: Any = None
-
-    def __init__(self, executor: ChromiumRemoteConnection, options: Options) -> None:
-        self.options = options
-        Remote.__init__(self, command_executor=executor, options=options)
-        self.file_detector = UselessFileDetector()  # Chrome is on this machine: a path is a path, and needs no upload to a remote end
-
-    def quit(self) -> None:
-        Remote.quit(self)
+_ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # the WebDriver recommendation's key of a reference to an element
 
 
-def attached(driver_port: int, debugger_address: str) -> WebDriver:
-    """A driver session on the chromedriver at `driver_port` for the Chrome at `debugger_address` (host:port)."""
+@dataclass(frozen=True)
+class Element:
+    """A reference that a script gave; may be given to another."""
+
+    session: Session
+    reference: str
+
+    def click(self) -> None:
+        self.session.run(Command.CLICK_ELEMENT, id=self.reference)
+
+    def send_keys(self, text: str) -> None:
+        """Of a file input: the paths of its files, a line each."""
+        self.session.run(Command.SEND_KEYS_TO_ELEMENT, id=self.reference, text=text, value=list(text))
+
+
+class Session:
+    """A WebDriver session on one window at a time."""
+
+    def __init__(self, connection: ChromiumRemoteConnection, options: Options) -> None:
+        self._connection, self._errors = connection, ErrorHandler()
+        self._id: dict[str, str] = {}
+        self._id = {"sessionId": self.run(Command.NEW_SESSION, capabilities={"alwaysMatch": options.to_capabilities()})["sessionId"]}
+
+    def switch_to_window(self, handle: str) -> None:
+        self.run(Command.SWITCH_TO_WINDOW, handle=handle)
+
+    def execute_async_script(self, script: str, *args: Any) -> Any:
+        """What `script` gives to its last argument, which it calls. `args`: JSON, and elements."""
+        return self.run(Command.W3C_EXECUTE_SCRIPT_ASYNC, script=script, args=_references(list(args)))
+
+    def execute_cdp_cmd(self, cmd: str, cmd_args: dict[str, Any]) -> Any:
+        return self.run("executeCdpCommand", cmd=cmd, params=cmd_args)
+
+    def run(self, command: str, **params: Any) -> Any:
+        """One of Selenium's commands; the value of its answer."""
+        response: dict[str, Any] = self._connection.execute(command, {**params, **self._id})  # type: ignore[no-untyped-call]
+        self._errors.check_response(response)
+        return self._elements(response["value"])
+
+    def _elements(self, value: Any) -> Any:
+        if isinstance(value, dict):
+            return Element(self, value[_ELEMENT]) if _ELEMENT in value else {key: self._elements(one) for key, one in value.items()}
+        return [self._elements(one) for one in value] if isinstance(value, list) else value
+
+
+def _references(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _references(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_references(one) for one in value]
+    return {_ELEMENT: value.reference} if isinstance(value, Element) else value
+
+
+def attached(driver_port: int, debugger_address: str) -> Session:
+    """A session on the chromedriver at `driver_port` for the Chrome at `debugger_address` (host:port)."""
     options = Options()
     options.debugger_address = debugger_address
     options.page_load_strategy = "none"
     options.unhandled_prompt_behavior = "ignore"
-    url = f"http://127.0.0.1:{driver_port}"
-    config = ClientConfig(url, keep_alive=True, timeout=60)
-    executor = ChromiumRemoteConnection(remote_server_addr=url, browser_name="chrome", vendor_prefix="goog", keep_alive=True,
-                                        ignore_proxy=True, client_config=config)
-    return Attached(executor, options)
+    config = ClientConfig(f"http://127.0.0.1:{driver_port}", keep_alive=True, timeout=TIMEOUT_S)
+    return Session(ChromiumRemoteConnection(config.remote_server_addr, "goog", "chrome", ignore_proxy=True, client_config=config), options)

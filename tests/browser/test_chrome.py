@@ -18,12 +18,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from selenium.common.exceptions import WebDriverException
 
 from gptbridge.core.errors import Failure
 from gptbridge.edge import browser_files, processes
 from gptbridge.edge.chrome import Chrome
 from gptbridge.edge.host import Host
 from gptbridge.edge.seats import ChromeBrowser, blank
+from gptbridge.edge.webdriver import Session
 from gptbridge.shell.wiring import HostClock
 from tests.browser.toy import free_port, running, settings, start, until, writer
 
@@ -102,19 +104,25 @@ def listeners(port: int) -> list[str]:
     return [row[1].partition(":")[0] for row in rows if row[3] == "0A" and int(row[1].rpartition(":")[2], 16) == port]
 
 
+def value(session: Session, expression: str) -> object:
+    return session.execute_async_script(f"arguments[arguments.length - 1]({expression})")
+
+
 @browser
 def test_windows_and_drivers(chrome: Chrome) -> None:
     first, second = chrome.new_window(), chrome.new_window()
     chrome.warm_driver()
     driver = chrome.driver(first)
-    driver.get("data:text/html,<p id=a>one</p>")
-    until(lambda: driver.execute_script("return document.body && document.body.innerText") == "one", "the page")
-    assert driver.current_window_handle == first
-    assert driver.execute_script("return navigator.webdriver") is False
+    driver.execute_cdp_cmd("Page.navigate", {"url": "data:text/html,<p id=a>one</p>"})
+    until(lambda: value(driver, "document.body && document.body.innerText") == "one", "the page")
+    assert driver.execute_cdp_cmd("Target.getTargetInfo", {})["targetInfo"]["targetId"] == first
+    assert value(driver, "navigator.webdriver") is False
     other = chrome.driver(second)
-    assert other.execute_script("return location.href") == "about:blank"
+    assert value(other, "location.href") == "about:blank"
     chrome.detach(other)
-    assert driver.execute_script("return document.getElementById('a').id") == "a"
+    assert value(driver, "document.getElementById('a').id") == "a"
+    with pytest.raises(WebDriverException, match="is not defined"):
+        value(driver, "nothing.of.that.name")
     chrome.detach(driver)
     assert {first, second} <= {target["targetId"] for target in chrome.targets()}
     assert chrome.close_window(first) and chrome.close_window(second)
