@@ -33,6 +33,7 @@ from gptbridge.edge.strays import HomeStrays
 from gptbridge.flow import reading, submitting, upkeep
 from gptbridge.flow.custody import Custody
 from gptbridge.flow.reading import ReadBack
+from gptbridge.flow.reporting import note_told
 from gptbridge.flow.sending import Sending
 from gptbridge.shell.wiring import HostClock
 from tests.crash.harness_site import MemoryBrowser, Site
@@ -196,8 +197,10 @@ class Process:
     def send(self, text: str, *, id: str | None = None, to: str = NEW, again: bool = False, files: Sequence[Path] = ()) -> Operation:
         self.id = id or self.host.ulid()
         submit = rebound(submitting.submit, _carried=rebound(submitting._carried, Sending=self.parts.sending))
-        return submit(self.world, self.custody, self.id, Payload(text, to), account=None, folder=None,
-                      sources=[open_given(str(path)) for path in files], **({"again": True} if again else {}))
+        op = submit(self.world, self.custody, self.id, Payload(text, to), account=None, folder=None,
+                    sources=[open_given(str(path)) for path in files], **({"again": True} if again else {}))
+        note_told(self.world, self.custody, self.id, told=True)
+        return op
 
     def recover(self) -> list[Operation]:
         self.browser.barred = True
