@@ -14,10 +14,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from gptbridge.core.operation import File
-from gptbridge.core.transcript import Block
 
 if TYPE_CHECKING:
     from gptbridge.core.page_request import SentFile, Upload
+    from gptbridge.core.transcript import Block
 
 MOST = 10  # files of one message (the site's own limit, 2025-11)
 LARGEST = 512 * 2**20  # bytes of one file (the site's own limit)

@@ -13,7 +13,6 @@ from gptbridge.core.errors import Failure
 from gptbridge.core.ledger import Operation, rfc3339
 from gptbridge.core.lifecycle import State
 from gptbridge.core.operation_document import operation_document
-from gptbridge.flow import deciding
 from gptbridge.shell import resolve
 from gptbridge.shell.reply import Reply
 from gptbridge.shell.requests import OpsList, OpsShow
@@ -72,7 +71,9 @@ def show_operation(request: OpsShow, store: Store, tty: bool) -> Reply:
         raise unsure(request.operation_id, unreadable) from unreadable
     failure = failure and unsure(request.operation_id, failure)
     if op is None:
-        raise failure or deciding.unknown(view, request.operation_id)
+        from gptbridge.flow.deciding import unknown  # costs more than all that is shown
+
+        raise failure or unknown(view, request.operation_id)
     reply = Reply("ops", extra={"operations": [operation_document(op, detail=True)]}, site=view.site, failure=failure)
     if request.prompt:
         text = store.spool.prompt(op.operation_id)

@@ -55,6 +55,7 @@ def test_a_plain_list_does_without_the_parser(seed: Seed) -> None:
     for words in (["list"], ["list", "0", "--json", "-q"], ["--help"]):
         assert "typer" not in imported(seed, *words)
     assert not {"gptbridge.core.conversation", "gptbridge.core.log_read", "gptbridge.edge.config"} & imported(seed, "list")
+    assert not {"gptbridge.core.log_read", "gptbridge.core.ports"} & imported(seed, "ops")
 
 
 @pytest.mark.parametrize("words", [["list"], ["ops"], ["--help"], ["lst"], ["send", ""], ["show", conversation_id(1)]])
