@@ -43,8 +43,12 @@ def check_sent(text: str, seen: str, conversation_id: str, document: dict[str, A
     ours = [f"turn 1 · {block.at}", *(section.name for section in block.sections)]
     for renderer in RENDERERS:
         assert headings_on_the_page(data, renderer) == ours
-    for part, whole in (("prompt", text), ("answer", site.answer or "")):
-        piped = show(Show(conversation_id, "last", part), Store(env), False).data
-        assert piped == (whole + ("" if whole.endswith("\n") else "\n")).encode("utf-8", "surrogatepass")
-        shown = show(Show(conversation_id, "last", part), Store(env), True).data
-        assert is_inert(shown) and unescape(shown.decode()) == piped.decode("utf-8", "surrogatepass")
+    store = Store(env)
+    try:
+        for part, whole in (("prompt", text), ("answer", site.answer or "")):
+            piped = show(Show(conversation_id, "last", part), store, False).data
+            assert piped == (whole + ("" if whole.endswith("\n") else "\n")).encode("utf-8", "surrogatepass")
+            shown = show(Show(conversation_id, "last", part), store, True).data
+            assert is_inert(shown) and unescape(shown.decode()) == piped.decode("utf-8", "surrogatepass")
+    finally:
+        store.home.close()

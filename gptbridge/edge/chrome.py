@@ -238,6 +238,7 @@ class Chrome:
 
     def detach(self, driver: Session) -> None:
         """Ends the driver's process and nothing else."""
+        driver.close()
         process = self._drivers.pop(id(driver), None)
         if process is not None:
             _end_driver(process)

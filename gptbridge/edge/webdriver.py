@@ -55,6 +55,10 @@ class Session:
     def execute_cdp_cmd(self, cmd: str, cmd_args: dict[str, Any]) -> Any:
         return self.run("executeCdpCommand", cmd=cmd, params=cmd_args)
 
+    def close(self) -> None:
+        """Lets go of the driver, which is told nothing."""
+        self._connection.close()  # type: ignore[no-untyped-call]
+
     def run(self, command: str, **params: Any) -> Any:
         """One of Selenium's commands; the value of its answer."""
         response: dict[str, Any] = self._connection.execute(command, {**params, **self._id})  # type: ignore[no-untyped-call]
